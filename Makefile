@@ -1,0 +1,61 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test check bench clean
+
+# The first interpreter that starts and is new enough; a shim that cannot start its version counts as absent.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+BIN := .venv/bin
+
+help:
+	@echo 'make setup   create .venv, install lowwater with all it needs, check that Java 17+ is there'
+	@echo 'make demo    a window query over a disordered stream, end to end'
+	@echo 'make test    the tests'
+	@echo 'make check   lint, format, types, import layers, then the tests'
+	@echo 'make bench   the sliding-window benchmark'
+	@echo 'make clean   remove caches and build products; .venv stays'
+
+setup: java .venv/.installed
+
+java:
+	@./scripts/java.sh
+
+# Some distributions split venv's pip into a package of its own: install it where that is possible, then try again.
+$(BIN)/pip:
+	@test -n '$(PYTHON)' || { echo 'lowwater needs Python 3.11 or newer: install it so that python3 on the PATH is one, and run make setup again.' >&2; exit 1; }
+	@$(PYTHON) -m venv --clear .venv >/dev/null 2>&1 || { \
+		root=$$(test "$$(id -u)" = 0 || echo sudo -n); \
+		version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+		if command -v apt-get >/dev/null; then \
+			$$root apt-get update; $$root apt-get install -y "python$$version-venv" || $$root apt-get install -y python3-venv; \
+		elif command -v dnf >/dev/null; then $$root dnf install -y python3-pip; \
+		elif command -v apk >/dev/null; then $$root apk add --no-cache py3-pip; \
+		fi >/dev/null 2>&1; \
+		$(PYTHON) -m venv --clear .venv >/dev/null 2>&1 || { \
+			rm -rf .venv; \
+			echo "$(PYTHON) cannot create a virtual environment with pip: install its venv package (python$$version-venv on Debian and Ubuntu), and run make setup again." >&2; \
+			exit 1; }; }
+
+.venv/.installed: pyproject.toml | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/lowwater demo
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+bench: setup
+	$(BIN)/lowwater bench sliding
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+		spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,84 @@
+"""lowwater: window queries over streams that arrive late, out of order and out of step, on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lowwater.aggregates import (
+    avg,
+    count,
+    count_distinct,
+    first,
+    last,
+    max,
+    median,
+    min,
+    quantile,
+    stddev,
+    stddev_pop,
+    sum,
+    var_pop,
+    variance,
+)
+from lowwater.errors import LowwaterError
+from lowwater.model.ticks import Length
+from lowwater.stream import Disorder, Query, Stream, delay, delay_rows, idle, learned, open_stream, ordered, punctuated
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Disorder",
+    "LowwaterError",
+    "Query",
+    "Stream",
+    "avg",
+    "count",
+    "count_distinct",
+    "delay",
+    "delay_rows",
+    "first",
+    "idle",
+    "last",
+    "learned",
+    "max",
+    "median",
+    "min",
+    "ordered",
+    "punctuated",
+    "quantile",
+    "stddev",
+    "stddev_pop",
+    "stream",
+    "sum",
+    "var_pop",
+    "variance",
+]
+
+
+def stream(
+    data: Any,
+    *,
+    name: str = "stream",
+    progress: str | None = None,
+    disorder: Disorder | Length | None = None,
+    source: str | None = None,
+    sources: Sequence[str] = (),
+    idle: idle | None = None,
+) -> Stream:
+    """A progressing stream over a (streaming) Spark DataFrame, or over an Arrow table for the local backend.
+
+    progress   the column on which the stream progresses and that windows are over
+    disorder   how late rows can be: a length such as "5 seconds", or ordered(), delay_rows(), learned(), punctuated()
+    source     a column that tells sources apart; each progresses by itself and the slowest counts
+    sources    the sources to wait for from the start; others join when they are first seen
+    idle       when the clock may advance a source that has fallen silent
+    """
+    module = type(data).__module__
+    if module.startswith("pyspark."):
+        from lowwater.backends.spark.frame import frame as spark_frame
+
+        return open_stream(spark_frame(data), name, progress, disorder, source, sources, idle)
+    from lowwater.backends.local import frame as local_frame
+
+    return open_stream(local_frame(data), name, progress, disorder, source, sources, idle)

@@ -1,0 +1,141 @@
+"""The algebra of aggregates: lift rows, combine partials, lower to a result, all by group index.
+
+A description (`Aggregate`, frozen, what EXPLAIN prints) is bound to the schema of a stream and gives an `Algebra`,
+the kernel that works on whole columns:
+
+    lift(values, time, group, n)   rows       -> one partial per group 0..n-1 (every group has at least one row)
+    combine(partial, group, n)     partials   -> one partial per group 0..n-1
+    merge(a, b)                    row by row: the partial of the union of two disjoint sets
+    inverse(a, b)                  row by row: a without b, where b was merged into a (differential aggregates only)
+    lower(partial)                 partials   -> results
+    roll(partial, lo, hi)          the result over rows lo..hi-1 of a partial, for many ranges at once
+
+`combine` with any cut into groups and any order of rows gives the same partial as `lift` of all rows: this is the law
+under which partials may be formed at the source, kept per pane, merged late and rolled up into windows.
+
+bounded / holistic and full / pseudo / not differential are the properties of TH 6.2.2; the planner reads them here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.errors import UnknownColumn
+
+Group = npt.NDArray[np.intp]
+Column: TypeAlias = Any
+"""A column of a partial: NumPy where the field is a plain number without nulls, Arrow otherwise."""
+Partial = tuple[Column, ...]
+
+
+class Differential(Enum):
+    """Whether expired tuples can be taken off again (TH 6.2.2.2), and whether that needs constant storage."""
+
+    FULL = "full"
+    PSEUDO = "pseudo"
+    NO = "no"
+
+
+class Algebra(ABC):
+    """The kernel of one aggregate, bound to the type of its input."""
+
+    fields: tuple[pa.Field, ...]
+    """Columns of a partial. A field that is not nullable and numeric travels as NumPy."""
+    result: pa.DataType
+    exact_inverse: bool = False
+    """`inverse` gives `a` back to the last bit; otherwise only up to rounding, and never past an infinity or a NaN."""
+
+    @abstractmethod
+    def lift(self, values: pa.Array | None, time: npt.NDArray[np.int64], group: Group, n: int) -> Partial: ...
+
+    @abstractmethod
+    def combine(self, partial: Partial, group: Group, n: int) -> Partial: ...
+
+    @abstractmethod
+    def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array: ...
+
+    @abstractmethod
+    def lower(self, partial: Partial) -> pa.Array: ...
+
+    def merge(self, a: Partial, b: Partial) -> Partial:
+        """By default through combine: rows i of a and b are group i."""
+        n = len(a[0])
+        both = tuple(concat([x, y]) for x, y in zip(a, b, strict=True))
+        return self.combine(both, np.tile(np.arange(n, dtype=np.intp), 2), n)
+
+    def inverse(self, a: Partial, b: Partial) -> Partial:
+        raise TypeError(f"{type(self).__name__} is not differential: it has no inverse.")
+
+
+@dataclass(frozen=True)
+class Aggregate(ABC):
+    """What to compute over which column. `column` is None for count(*)."""
+
+    column: str | None
+
+    @property
+    @abstractmethod
+    def bounded(self) -> bool:
+        """A partial has constant size; otherwise the aggregate is holistic."""
+
+    @property
+    @abstractmethod
+    def differential(self) -> Differential: ...
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The function's name as users write it."""
+
+    @abstractmethod
+    def bind(self, schema: pa.Schema) -> Algebra:
+        """The kernel for this schema; refuses a type it cannot take, with a sentence."""
+
+    def type_in(self, schema: pa.Schema) -> pa.DataType | None:
+        if self.column is None:
+            return None
+        if self.column not in schema.names:
+            raise UnknownColumn(self.column, schema.names, f"aggregate {self}")
+        return schema.field(self.column).type
+
+    def __str__(self) -> str:
+        return f"{self.name}({'*' if self.column is None else self.column})"
+
+
+def is_numpy(field: pa.Field) -> bool:
+    """Fields that travel as NumPy arrays: plain numbers that are never null."""
+    return not field.nullable and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
+
+
+def from_arrow(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> Column:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # zero or several chunks of a type that cannot be one array
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], field.type)
+    return column.to_numpy(zero_copy_only=True) if is_numpy(field) else column
+
+
+def to_arrow(column: Column, field: pa.Field) -> pa.Array:
+    return pa.array(column, field.type) if isinstance(column, np.ndarray) else column
+
+
+def take(column: Column, at: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Column:
+    if isinstance(column, np.ndarray):
+        return column[at]
+    return column.filter(pa.array(at)) if at.dtype == np.bool_ else column.take(pa.array(at))
+
+
+def concat(columns: Sequence[Column]) -> Column:
+    if len(columns) == 1:
+        return columns[0]
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate(columns)
+    return pa.concat_arrays(columns)

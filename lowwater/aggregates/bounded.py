@@ -1,0 +1,242 @@
+"""count, sum, avg: bounded and full-differential aggregates (TH 6.2.2). Variance, of the same kind, is in moments.py.
+
+    aggregate        partial             merge                  a window over panes
+    count            n                   +                      differences of prefix sums
+    sum, avg of
+      integers,
+      decimals       n, high, low        +, exact (words.py)    differences of prefix sums
+      doubles        n, total            +                      doubling: no subtraction, no cancellation
+
+Nulls do not count, except for count(*); without a value the count is 0 and all else is null.
+
+Everything here can be taken off again (`inverse`); only integers and decimals come back to the last bit.
+
+>>> import numpy as np, pyarrow as pa
+>>> kernel = avg("price").bind(pa.schema([("price", pa.int32())]))
+>>> partial = kernel.lift(pa.array([1, 2, None], pa.int32()), np.zeros(3, np.int64), np.array([0, 0, 1]), 2)
+>>> kernel.lower(partial).to_pylist()
+[1.5, None]
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial as given
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.aggregates import words
+from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
+from lowwater.aggregates.order import floats, is_number, present, refuse
+from lowwater.aggregates.rollup import Columns, doubling, prefix
+
+Times = npt.NDArray[np.int64]
+Finish = Callable[..., pa.Array]
+"""From the columns of a partial to results; a module's function, so that a kernel can be pickled."""
+
+
+def column_of(name: str, type: pa.DataType) -> pa.Field:
+    return pa.field(name, type, nullable=False)
+
+
+def added(values: npt.NDArray[Any], group: Group, n: int) -> npt.NDArray[Any]:
+    """Sums by group in the values' own type: integers never pass through a double."""
+    out = np.zeros(n, values.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.add.at(out, group, values)
+    return out
+
+
+class Exact(Algebra):
+    """Partials of int64 columns that only ever add up: an Abelian group, so every law holds to the last bit."""
+
+    exact_inverse = True
+
+    def settle(self, sums: Columns) -> Columns:
+        """The canonical form of columns just added."""
+        return sums
+
+    def combine(self, partial: Partial, group: Group, n: int) -> Partial:
+        return self.settle(tuple(added(c, group, n) for c in partial))
+
+    def merge(self, a: Partial, b: Partial) -> Partial:
+        return self.settle(tuple(x + y for x, y in zip(a, b, strict=True)))
+
+    def inverse(self, a: Partial, b: Partial) -> Partial:
+        return self.settle(tuple(x - y for x, y in zip(a, b, strict=True)))
+
+    def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
+        return self.lower(self.settle(tuple(prefix(c, lo, hi) for c in partial)))
+
+
+class Tally(Exact):
+    """Rows, or rows where the column is not null."""
+
+    fields = (column_of("n", pa.int64()),)
+    result = pa.int64()
+
+    def lift(self, values: pa.Array | None, time: Times, group: Group, n: int) -> Partial:
+        counted = group if values is None else group[present(values)]
+        return (np.bincount(counted, minlength=n).astype(np.int64, copy=False),)
+
+    def lower(self, partial: Partial) -> pa.Array:
+        return pa.array(partial[0])
+
+
+class WholeTotal(Exact):
+    """n and the exact total, for sums and means of integers and decimals."""
+
+    fields = (column_of("n", pa.int64()), column_of("high", pa.int64()), column_of("low", pa.int64()))
+
+    def __init__(self, result: pa.DataType, finish: Finish) -> None:
+        self.result = result
+        self.finish = finish
+
+    def lift(self, values: pa.Array | None, time: Times, group: Group, n: int) -> Partial:
+        assert values is not None
+        high, low = words.split(words.unscaled(values.drop_null()))
+        group = group[present(values)]
+        count = np.bincount(group, minlength=n).astype(np.int64, copy=False)
+        return self.settle((count, added(high, group, n), added(low, group, n)))
+
+    def settle(self, sums: Columns) -> Columns:
+        n, high, low = sums
+        return n, *words.carry(high, low)
+
+    def lower(self, partial: Partial) -> pa.Array:
+        return self.finish(*partial)
+
+
+class Doubles(Algebra):
+    """Kernels over float64 whose merge rounds: ranges are rolled up by doubling."""
+
+    result = pa.float64()
+
+    def __init__(self, finish: Finish) -> None:
+        self.finish = finish
+
+    def lift(self, values: pa.Array | None, time: Times, group: Group, n: int) -> Partial:
+        assert values is not None
+        return self.gather(floats(values.drop_null()), group[present(values)], n)
+
+    @abstractmethod
+    def gather(self, values: npt.NDArray[np.float64], group: Group, n: int) -> Partial:
+        """lift, of the values that are not null."""
+
+    def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
+        return self.lower(doubling(partial, self.merge, lo, hi))
+
+    def lower(self, partial: Partial) -> pa.Array:
+        return self.finish(*partial)
+
+
+class FloatTotal(Doubles):
+    """n and the total."""
+
+    fields = (column_of("n", pa.int64()), column_of("total", pa.float64()))
+
+    def gather(self, values: npt.NDArray[np.float64], group: Group, n: int) -> Partial:
+        return np.bincount(group, minlength=n).astype(np.int64, copy=False), added(values, group, n)
+
+    def combine(self, partial: Partial, group: Group, n: int) -> Partial:
+        return tuple(added(c, group, n) for c in partial)
+
+    def merge(self, a: Partial, b: Partial) -> Partial:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return a[0] + b[0], a[1] + b[1]
+
+    def inverse(self, a: Partial, b: Partial) -> Partial:
+        """Up to the rounding of the larger total; nothing left is exactly nothing."""
+        n = a[0] - b[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return n, np.where(n == 0, 0.0, a[1] - b[1])
+
+
+def _total(n: Times, total: npt.NDArray[np.float64]) -> pa.Array:
+    return words.nullable(total, n > 0)
+
+
+def _mean(n: Times, total: npt.NDArray[np.float64]) -> pa.Array:
+    return words.nullable(total / np.maximum(n, 1), n > 0)
+
+
+@dataclass(frozen=True)
+class FullDifferential(Aggregate):
+    """What count, sum, avg and the variances declare."""
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    @property
+    def differential(self) -> Differential:
+        return Differential.FULL
+
+    def number_in(self, schema: pa.Schema) -> pa.DataType:
+        type = self.type_in(schema)
+        if not is_number(type):
+            raise refuse(str(self), type, "a column of integers, decimals or doubles")
+        return type
+
+    def summable_in(self, schema: pa.Schema) -> pa.DataType:
+        type = self.number_in(schema)
+        if pa.types.is_decimal(type) and type.precision > words.DECIMAL_DIGITS:
+            raise refuse(str(self), type, f"decimals of at most {words.DECIMAL_DIGITS} digits (cast the column)")
+        return type
+
+
+@dataclass(frozen=True)
+class Count(FullDifferential):
+    name = "count"
+
+    def bind(self, schema: pa.Schema) -> Algebra:
+        self.type_in(schema)
+        return Tally()
+
+
+@dataclass(frozen=True)
+class Sum(FullDifferential):
+    name = "sum"
+
+    def bind(self, schema: pa.Schema) -> Algebra:
+        type = self.summable_in(schema)
+        if pa.types.is_floating(type):
+            return FloatTotal(_total)
+        if pa.types.is_integer(type):
+            return WholeTotal(pa.int64(), given(words.total_int64, label=str(self)))
+        wide = pa.decimal128(type.precision + 10, type.scale)
+        return WholeTotal(wide, given(words.total_decimal, type=wide))
+
+
+@dataclass(frozen=True)
+class Avg(FullDifferential):
+    name = "avg"
+
+    def bind(self, schema: pa.Schema) -> Algebra:
+        type = self.summable_in(schema)
+        if pa.types.is_floating(type):
+            return FloatTotal(_mean)
+        if pa.types.is_integer(type):
+            return WholeTotal(pa.float64(), words.mean_double)
+        fine = pa.decimal128(type.precision + 4, type.scale + 4)
+        return WholeTotal(fine, given(words.mean_decimal, type=fine))
+
+
+def count(column: str | None = None) -> Aggregate:
+    """Rows, or with a column the rows where it is not null."""
+    return Count(column)
+
+
+def sum(column: str) -> Aggregate:
+    """int64 of integers (refused beyond its range), double of doubles, decimal(p + 10, s) of decimal(p, s)."""
+    return Sum(column)
+
+
+def avg(column: str) -> Aggregate:
+    """double of integers and doubles, decimal(p + 4, s + 4) of decimal(p, s)."""
+    return Avg(column)

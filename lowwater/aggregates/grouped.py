@@ -1,0 +1,224 @@
+"""Partial aggregates by (group, slot): the one table that sources fill, shuffles carry, state keeps and windows read.
+
+A slot is an integer on the time axis: a pane of Paned-WID, a window id of WID. Rows are distinct and sorted by
+(group, slot), so that a window of a group is a contiguous run of rows. Group keys of any type are kept once, in `keys`;
+rows refer to them by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.aggregates.base import Algebra, Partial, concat, from_arrow, take, to_arrow
+
+Codes = npt.NDArray[np.int64]
+Slots = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Partials by (group, slot). `keys` holds each group once; without GROUP BY it has one row and no column."""
+
+    keys: pa.Table
+    group: Codes
+    slot: Slots
+    partials: tuple[Partial, ...]
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def where(self, keep: npt.NDArray[np.bool_]) -> Grouped:
+        """The rows of a mask; groups that lose all their rows are forgotten, so that silent groups leave the state."""
+        if keep.all():
+            return self
+        group = self.group[keep]
+        used = np.zeros(self.keys.num_rows, bool)
+        used[group] = True
+        renumber = np.cumsum(used) - 1
+        keys = self.keys if used.all() else pick(self.keys, np.flatnonzero(used))
+        partials = tuple(tuple(take(column, keep) for column in partial) for partial in self.partials)
+        return Grouped(keys, renumber[group], self.slot[keep], partials)
+
+    def tables(self, algebras: Sequence[Algebra]) -> dict[str, pa.Table]:
+        """As Arrow, for shuffles and state."""
+        columns: dict[str, pa.Array] = {"group": pa.array(self.group), "slot": pa.array(self.slot)}
+        for i, (algebra, partial) in enumerate(zip(algebras, self.partials, strict=True)):
+            for j, (field, column) in enumerate(zip(algebra.fields, partial, strict=True)):
+                columns[f"{i}.{j}"] = to_arrow(column, field)
+        return {"keys": self.keys, "partials": pa.table(columns)}
+
+    @staticmethod
+    def of_tables(tables: dict[str, pa.Table], algebras: Sequence[Algebra]) -> Grouped:
+        rows = tables["partials"]
+        partials = tuple(
+            tuple(from_arrow(rows.column(f"{i}.{j}"), field) for j, field in enumerate(algebra.fields))
+            for i, algebra in enumerate(algebras)
+        )
+        return Grouped(tables["keys"], ints(rows.column("group")), ints(rows.column("slot")), partials)
+
+
+def ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    return column.to_numpy()
+
+
+def lift(keys: pa.Table, slot: Slots, values: Sequence[pa.Array | None], time: Slots, algebras: Sequence[Algebra]) -> Grouped:
+    """Reduces rows to one partial per (group, slot): the low-level sub-aggregation of TH 8.3.3."""
+    group, distinct = factorise(keys)
+    cell, group, slot, _ = _cells(group, slot)
+    partials = tuple(algebra.lift(v, time, cell, len(group)) for algebra, v in zip(algebras, values, strict=True))
+    return Grouped(distinct, group, slot, partials)
+
+
+def merge(parts: Sequence[Grouped], algebras: Sequence[Algebra]) -> Grouped:
+    """One table of several; rows of the same (group, slot) are combined. The order of parts does not matter."""
+    if len(parts) == 1:
+        return parts[0]
+    together = gather(parts)
+    return regroup(together.keys, together.group, together.slot, together.partials, algebras)
+
+
+def regroup(keys: pa.Table, group: Codes, slot: Slots, partials: Sequence[Partial], algebras: Sequence[Algebra]) -> Grouped:
+    """Combines rows of the same (group, slot) and sorts."""
+    cell, cell_group, cell_slot, is_distinct = _cells(group, slot)
+    if is_distinct:  # nothing to combine: only the order changes
+        at = np.empty(len(cell), np.intp)
+        at[cell] = np.arange(len(cell))
+        reduced = tuple(tuple(take(column, at) for column in partial) for partial in partials)
+    else:
+        reduced = tuple(a.combine(p, cell, len(cell_group)) for a, p in zip(algebras, partials, strict=True))
+    return Grouped(keys, cell_group, cell_slot, reduced)
+
+
+def gather(parts: Sequence[Grouped]) -> Grouped:
+    """Rows of all parts under one numbering of the groups, neither combined nor sorted."""
+    keys = stack([part.keys for part in parts])
+    code, distinct = factorise(keys)
+    offsets = np.cumsum([0] + [part.keys.num_rows for part in parts])
+    group = np.concatenate([code[part.group + offset] for part, offset in zip(parts, offsets, strict=False)])
+    columns: list[Partial] = []
+    for of_parts in zip(*(part.partials for part in parts), strict=True):
+        columns.append(tuple(concat(column) for column in zip(*of_parts, strict=True)))
+    return Grouped(distinct, group, np.concatenate([part.slot for part in parts]), tuple(columns))
+
+
+def split(grouped: Grouped, shard: Codes, shards: int) -> list[Grouped]:
+    """One table per shard; `shard` gives the shard of each group."""
+    of_row = shard[grouped.group]
+    return [grouped.where(of_row == i) for i in range(shards)]
+
+
+def _cells(group: Codes, slot: Slots) -> tuple[npt.NDArray[np.intp], Codes, Slots, bool]:
+    """Numbers the distinct (group, slot) pairs in sorted order: the cell of each row, then group and slot of each cell.
+
+    When the pairs are dense, numbering goes through a table of all cells instead of a sort.
+    """
+    n = len(group)
+    if not n:
+        return np.empty(0, np.intp), group, slot, True
+    low = int(slot.min())
+    width = int(slot.max()) - low + 1
+    space = (int(group.max()) + 1) * width
+    if space <= max(8 * n, 1 << 16):
+        code = group * width + (slot - low)
+        seen = np.zeros(space, bool)
+        seen[code] = True
+        cells = np.flatnonzero(seen)
+        number = np.empty(space, np.intp)
+        number[cells] = np.arange(len(cells))
+        return number[code], cells // width, cells % width + low, len(cells) == n
+    if space < 1 << 62:
+        cells, cell = np.unique(group * width + (slot - low), return_inverse=True)
+        return cell, cells // width, cells % width + low, len(cells) == n
+    order = np.lexsort((slot, group))
+    g, s = group[order], slot[order]
+    new = np.concatenate([[True], (g[1:] != g[:-1]) | (s[1:] != s[:-1])])
+    cell = np.empty(n, np.intp)
+    cell[order] = np.cumsum(new) - 1
+    return cell, g[new], s[new], bool(new.all())
+
+
+def factorise(keys: pa.Table) -> tuple[Codes, pa.Table]:
+    """Codes 0..g-1 of the rows of a table and its distinct rows. Null is a value; NaN equals NaN and -0.0 equals 0.0."""
+    if not keys.num_columns:
+        return np.zeros(keys.num_rows, np.int64), keys.slice(0, 1)
+    code: Codes | None = None
+    dictionaries: list[pa.Array] = []
+    for column in keys.columns:
+        encoded = _encode(column)
+        dictionaries.append(encoded.dictionary)
+        indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        if code is None:
+            code = indices
+            combined: list[Codes] = [np.arange(len(encoded.dictionary))]
+        else:
+            mixed = _encode(pa.chunked_array([pa.array(code * max(1, len(encoded.dictionary)) + indices)]))
+            code = mixed.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+            of_pair = mixed.dictionary.to_numpy(zero_copy_only=False)
+            before, here = np.divmod(of_pair, max(1, len(encoded.dictionary)))
+            combined = [c[before] for c in combined] + [here]
+    assert code is not None
+    arrays = [dictionary.take(pa.array(at)) for dictionary, at in zip(dictionaries, combined, strict=True)]
+    return code, pa.table(arrays, schema=keys.schema)
+
+
+def _encode(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    whole = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_floating(whole.type):
+        values = pc.add(whole, pa.scalar(0.0, whole.type))
+        whole = pc.if_else(pc.fill_null(pc.is_nan(values), False), pa.scalar(float("nan"), whole.type), values)
+    return whole.dictionary_encode(null_encoding="encode")
+
+
+def cover(
+    group: Codes, slot: Slots, wids: Callable[[Slots], tuple[Slots, Slots]], first: int, stop: int
+) -> tuple[Codes, Slots]:
+    """The distinct (group, window) pairs with first <= window < stop that hold at least one of the sorted rows.
+
+    Slots ascend within a group and so do their id ranges: row i brings in only the ids after those of row i-1. The
+    work is in proportion to the pairs found, however sparse the groups are.
+    """
+    low, high = wids(slot)
+    before = np.full(len(slot), np.iinfo(np.int64).min)
+    same = group[1:] == group[:-1]
+    before[1:][same] = high[:-1][same]
+    low = np.maximum(np.maximum(low, np.minimum(before, stop) + 1), first)
+    high = np.minimum(high, stop - 1)
+    count = np.maximum(high - low + 1, 0)
+    start = np.cumsum(count) - count
+    wid = np.arange(int(count.sum())) + np.repeat(low - start, count)
+    return np.repeat(group, count), wid
+
+
+def runs(grouped: Grouped, group: Codes, first: Slots, stop: Slots) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """For each (group, [first, stop)) the contiguous rows [lo, hi) whose slots lie in it."""
+    low, high = int(grouped.slot.min()), int(grouped.slot.max())
+    slot, first, stop = grouped.slot - low, np.clip(first, low, high + 1) - low, np.clip(stop, low, high + 1) - low
+    width = high - low + 2
+    if (grouped.keys.num_rows + 1) * width >= 1 << 62:  # times too sparse for one integer code: ranks take their place
+        known = np.unique(slot)
+        slot, first, stop = np.searchsorted(known, slot), np.searchsorted(known, first), np.searchsorted(known, stop)
+        width = len(known) + 1
+    code = grouped.group * width + slot
+    base = group * width
+    return np.searchsorted(code, base + first), np.searchsorted(code, base + stop)
+
+
+def pick(keys: pa.Table, at: npt.NDArray[np.int64]) -> pa.Table:
+    """Rows of a key table by position; a table without columns only has a number of rows."""
+    return keys.take(pa.array(at)) if keys.num_columns else without_columns(len(at))
+
+
+def stack(keys: Sequence[pa.Table]) -> pa.Table:
+    """Key tables one after the other."""
+    return pa.concat_tables(keys) if keys[0].num_columns else without_columns(sum(key.num_rows for key in keys))
+
+
+def without_columns(rows: int) -> pa.Table:
+    """A table of so many rows and no columns: the keys of a query without GROUP BY."""
+    return pa.table({"": pa.nulls(rows)}).select([])

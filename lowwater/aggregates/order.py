@@ -1,0 +1,109 @@
+"""Arrow values as NumPy keys that compare as Spark orders the values: NaN above every number, 0.0 equal to -0.0.
+
+    keys(values)   numbers, times, booleans: the value itself as a number; all else: its dense rank
+    dense(values)  the rank of each value among the distinct ones, and the distinct ones in order
+
+Keys of ranked types mean something only beside the array they were made from; `Keys.decode` belongs to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.aggregates.words import DECIMAL_DIGITS, decimal_of, unscaled
+from lowwater.errors import BadAggregate
+
+Rows = npt.NDArray[np.bool_] | slice
+
+
+class Keys(NamedTuple):
+    """`key[i]` stands for value i; `decode` gives the values of any of these keys back."""
+
+    key: npt.NDArray[Any]
+    decode: Callable[[npt.NDArray[Any]], pa.Array]
+
+
+def present(values: pa.Array) -> Rows:
+    """Index of the rows that are not null: all of them at no cost when there is no null."""
+    if values.null_count == 0:
+        return slice(None)
+    mask: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def spread(values: pa.Array, seen: npt.NDArray[np.bool_]) -> pa.Array:
+    """Values at the rows that were seen, in order; null elsewhere."""
+    return values if seen.all() else values.take(pa.array(np.cumsum(seen) - 1, mask=~seen))
+
+
+def floats(values: pa.Array) -> npt.NDArray[np.float64]:
+    """Numbers of any kind as doubles; no nulls."""
+    out: npt.NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy()
+    return out
+
+
+def keys(values: pa.Array) -> Keys:
+    """Ordered keys of values without nulls."""
+    type = values.type
+    if pa.types.is_floating(type):
+        # + 0 makes -0.0 one with 0.0
+        return Keys(values.to_numpy(), lambda key: pa.array(key + key.dtype.type(0), type))
+    if pa.types.is_integer(type):
+        return Keys(values.to_numpy(), lambda key: pa.array(key, type))
+    if pa.types.is_boolean(type):
+        return Keys(values.cast(pa.int8()).to_numpy(), lambda key: pa.array(key).cast(type))
+    if pa.types.is_temporal(type):
+        ticks = pa.int32() if type.bit_width == 32 else pa.int64()
+        return Keys(values.view(ticks).to_numpy(), lambda key: pa.array(key, ticks).view(type))
+    if pa.types.is_decimal128(type) and type.precision <= DECIMAL_DIGITS:
+        return Keys(unscaled(values), lambda key: decimal_of(key, type))
+    rank, distinct = dense(values)
+    return Keys(rank, lambda key: distinct.take(pa.array(key)))
+
+
+def dense(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """(rank, distinct): distinct is sorted, distinct[rank[i]] is value i; no nulls.
+
+    Floats are sorted, as hashing would keep 0.0 apart from -0.0 and one NaN from another; other types are hashed
+    first, so that only the distinct ones are sorted.
+    """
+    if pa.types.is_floating(values.type):
+        distinct, rank = np.unique(values.to_numpy() + values.type.to_pandas_dtype()(0), return_inverse=True)
+        return rank.astype(np.int64, copy=False), pa.array(distinct, values.type)
+    coded = values.dictionary_encode()
+    order = pc.sort_indices(coded.dictionary)
+    rank_of = np.empty(len(order), np.int64)
+    rank_of[order.to_numpy()] = np.arange(len(order))
+    return rank_of[coded.indices.to_numpy()], coded.dictionary.take(order)
+
+
+def refuse(label: str, type: pa.DataType | None, wants: str) -> BadAggregate:
+    found = "no column" if type is None else str(type)
+    return BadAggregate(f"{label} takes {wants}, but was given {found}.")
+
+
+def is_number(type: pa.DataType | None) -> bool:
+    """Integers, decimals and doubles that int64 or float64 can stand for."""
+    return type is not None and (
+        (pa.types.is_integer(type) and type != pa.uint64())
+        or pa.types.is_float32(type)
+        or pa.types.is_float64(type)
+        or pa.types.is_decimal128(type)
+    )
+
+
+def is_ordered(type: pa.DataType | None) -> bool:
+    """Types whose values Spark can sort and Arrow can rank."""
+    if type is None:
+        return False
+    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    plain = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_temporal, pa.types.is_fixed_size_binary)
+    if pa.types.is_interval(type):
+        return False
+    return is_number(type) or any(fits(type) for fits in text + plain)

@@ -1,0 +1,104 @@
+"""Reduce sorted rows over many contiguous ranges [lo, hi) at once, whichever the aggregate.
+
+Three ways, by what the merge is known to be:
+
+    prefix      a group (exact integers): total[hi] - total[lo]                              O(n + q)
+    idempotent  merge(x, x) = x (min, max): two blocks of 2**j that cover the range          O(n log w + q)
+    doubling    associative, nothing else: disjoint blocks of 2**j, the binary digits of w   O((n + q) log w)
+
+w is the longest range. The last two never look at a row outside the range and never subtract, so when 1e16 leaves a
+window, a 1 that stays does not vanish with it; and the sum of w doubles is only log2(w) roundings deep.
+
+Blocks come from level tables: level[j][i] merges the rows i .. i + 2**j - 1, made from level[j-1] by one elementwise
+merge. Only one level is alive at a time and no more are built than the longest range needs.
+
+>>> import numpy as np
+>>> lo, hi = np.array([0, 1]), np.array([3, 2])
+>>> prefix(np.array([1, 2, 4]), lo, hi)
+array([7, 2])
+>>> doubling((np.array([1e16, 1.0, -1.0]),), lambda a, b: (a[0] + b[0],), np.array([1]), np.array([3]))
+(array([0.]),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Positions = npt.NDArray[np.intp]
+Columns = tuple[npt.NDArray[Any], ...]
+"""One row of a partial spread over plain NumPy columns of equal length."""
+Merge = Callable[[Columns, Columns], Columns]
+"""Row by row, left before right: associative, not necessarily commutative."""
+
+
+def prefix(values: npt.NDArray[Any], lo: Positions, hi: Positions) -> npt.NDArray[np.int64]:
+    """Sums of integers or flags over [lo, hi), which may be empty.
+
+    The running total may wrap around: differences are right modulo 2**64, thus right whenever the sum of the range
+    itself fits into int64. Doubles have no such arithmetic and are refused.
+    """
+    assert values.dtype.kind in "iub", "prefix sums are for exact integers; doubles go through doubling"
+    total = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=total[1:])
+    return total[hi] - total[lo]
+
+
+def doubling(columns: Columns, merge: Merge, lo: Positions, hi: Positions) -> Columns:
+    """Merge of rows lo..hi-1 in order, for non-empty ranges and any associative merge.
+
+    A range of length 0b101 is one block of 1 row followed by one of 4: bits from low to high, positions from left to
+    right. There is no identity: the lowest set bit starts the range, the others are merged on.
+    """
+    length = _lengths(lo, hi)
+    out = tuple(np.empty(len(lo), c.dtype) for c in columns)
+    position = lo.copy()
+    for width, level in _levels(columns, merge, length):
+        hit = (length & width) != 0
+        begun = (length & (width - 1)) != 0
+        _put(out, hit & ~begun, _at(level, position[hit & ~begun]))
+        onto = np.flatnonzero(hit & begun)
+        _put(out, onto, merge(_at(out, onto), _at(level, position[onto])))
+        position[hit] += width
+    return out
+
+
+def idempotent(columns: Columns, merge: Merge, lo: Positions, hi: Positions) -> Columns:
+    """As doubling, for merges that may see a row twice: the two blocks may overlap, so two look-ups per range suffice.
+
+    Up to five times as fast as doubling on ranges of hundreds of rows: a range touches one level instead of all.
+    """
+    length = _lengths(lo, hi)
+    out = tuple(np.empty(len(lo), c.dtype) for c in columns)
+    for width, level in _levels(columns, merge, length):
+        hit = np.flatnonzero((length >= width) & (length < 2 * width))
+        _put(out, hit, merge(_at(level, lo[hit]), _at(level, hi[hit] - width)))
+    return out
+
+
+def _lengths(lo: Positions, hi: Positions) -> Positions:
+    assert bool(np.all(lo < hi)), "ranges must not be empty: without an identity there is nothing to answer"
+    return hi - lo
+
+
+def _levels(columns: Columns, merge: Merge, length: Positions) -> Iterator[tuple[int, Columns]]:
+    """(2**j, level[j]) for every j up to the highest set bit of any length; level[j] has n - 2**j + 1 rows."""
+    longest = int(length.max(initial=0))
+    width = 1
+    while width <= longest:
+        yield width, columns
+        if 2 * width <= longest:
+            columns = merge(tuple(c[:-width] for c in columns), tuple(c[width:] for c in columns))
+        width *= 2
+
+
+def _at(columns: Columns, rows: npt.NDArray[Any]) -> Columns:
+    return tuple(c[rows] for c in columns)
+
+
+def _put(out: Columns, rows: npt.NDArray[Any], values: Columns) -> None:
+    for column, value in zip(out, values, strict=True):
+        column[rows] = value

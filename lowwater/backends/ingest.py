@@ -1,0 +1,184 @@
+"""Ingest: what happens to rows where they are read, without state, one run of rows at a time.
+
+A run is one partition of one micro-batch (or one batch given to the local backend). Ingest takes out rows that have no
+progress value, learns the facts of progress from all others, applies the select, reduces what is left to partials
+by (group, pane), and packs one message a shard. Every shard gets the facts of every run; rows and partials go to
+the shard of their group. The order of rows within a run is the order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.aggregates.grouped import Grouped, factorise, merge, split, without_columns
+from lowwater.model.progress import Facts, Progress, observe
+from lowwater.model.routing import route
+from lowwater.model.ticks import NEVER
+from lowwater.operators.bucket import Bucket
+from lowwater.query.plan import Input, Plan
+from lowwater.state.segments import pack, unpack
+
+_MERGE_AFTER = 1 << 18
+"""Partials pending before they are merged: bounds the memory of a long run."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run sends to one shard."""
+
+    port: int
+    facts: Facts
+    grouped: Grouped | None
+    rows: pa.Table | None
+    nulls: pa.Table | None
+    counted: tuple[int, int]
+    """Rows read and rows without a progress value, of the whole run (the same in every shard)."""
+
+
+class Ingest:
+    """One run of one input. `late` asks for the rows themselves, so that late ones can be handed out."""
+
+    def __init__(self, plan: Plan, port: int, shards: int, late: bool) -> None:
+        self._input: Input = plan.inputs[port]
+        self._what = plan.what
+        self._plan = plan
+        self._port = port
+        self._shards = shards
+        self._late = late
+        self._bucket = Bucket(plan.what)
+        self._progress = Progress(self._input.policy)
+        self._parts: list[Grouped] = []
+        self._rows: list[pa.Table] = []
+        self._nulls: list[pa.Table] = []
+        self._read = 0
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> list[bytes]:
+        """The packed message of every shard, or nothing if there was no row."""
+        for batch in batches:
+            if batch.num_rows:
+                self._take(pa.Table.from_batches([batch]))
+        return self._messages() if self._read else []
+
+    def _take(self, table: pa.Table) -> None:
+        self._read += table.num_rows
+        time = table.column(self._what.time)
+        marks = self._input.punctuation
+        is_mark = None if marks is None else pc.fill_null(table.column(marks.when), False)
+        missing = pc.is_null(time) if is_mark is None else pc.and_(pc.is_null(time), pc.invert(is_mark))
+        if time.null_count:
+            if pc.any(missing).as_py():
+                self._nulls.append(self._without_marks(table.filter(missing)))
+        present = pc.is_valid(time) if time.null_count else None
+        if is_mark is not None:
+            self._promise(table.filter(is_mark))
+            rows = pc.invert(is_mark)
+            present = rows if present is None else pc.and_(rows, present)
+        if present is not None:
+            table = table.filter(present)
+        if not table.num_rows:
+            return
+        ticks = self._bucket.ticks(table)
+        source, names = self._sources(table)
+        self._progress.learn(
+            observe(self._input.policy, ticks, source, names, before=self._progress.reached(names))
+        )
+        if self._input.keep is not None:
+            kept = pc.fill_null(table.column(self._input.keep), False)
+            table, ticks = table.filter(kept), ticks[kept.to_numpy()]
+            if not table.num_rows:
+                return
+        if self._plan.sends_rows or self._late:
+            self._rows.append(self._without_marks(table))
+        if not self._plan.sends_rows:
+            self._parts.append(self._bucket.reduce(table, ticks))
+            if len(self._parts) > 1 and sum(len(part) for part in self._parts) > _MERGE_AFTER:
+                self._parts = [merge(self._parts, self._bucket.algebras)]
+
+    def _sources(self, table: pa.Table) -> tuple[npt.NDArray[np.int64], list[str]]:
+        if self._input.source is None:
+            return np.zeros(table.num_rows, np.int64), [self._input.name]
+        code, distinct = factorise(table.select([self._input.source]))
+        return code, [f"{value}" for value in distinct.column(0).to_pylist()]
+
+    def _promise(self, marks: pa.Table) -> None:
+        """Punctuations in the data: the furthest promise of each source in this run."""
+        assert self._input.punctuation is not None
+        marks = marks.filter(pc.is_valid(marks.column(self._input.punctuation.upto)))
+        if not marks.num_rows:
+            return
+        upto = self._what.ticks.encode(pa.concat_arrays(marks.column(self._input.punctuation.upto).chunks))
+        source, names = self._sources(marks)
+        promised = np.full(len(names), NEVER)
+        np.maximum.at(promised, source, upto + self._input.punctuation.closed)
+        none = np.empty(0, np.int64)
+        self._progress.learn(observe(self._input.policy, none, none, names, promised))
+
+    def _without_marks(self, table: pa.Table) -> pa.Table:
+        """The user's columns: those that carry the select are ours."""
+        return table if self._input.keep is None else table.drop_columns([self._input.keep])
+
+    def _messages(self) -> list[bytes]:
+        shards = range(self._shards)
+        parts: list[Grouped | None] = [None for _ in shards]
+        rows: list[pa.Table | None] = [None for _ in shards]
+        if self._parts:
+            whole = merge(self._parts, self._bucket.algebras)
+            parts = list(split(whole, route(whole.keys, self._shards), self._shards))
+        if self._rows:
+            table = pa.concat_tables(self._rows)
+            keys = table.select(list(self._what.group_by)) if self._what.group_by else without_columns(table.num_rows)
+            of_row = route(keys, self._shards)
+            rows = [table.filter(pa.array(of_row == shard)) for shard in shards]
+        nulls = pa.concat_tables(self._nulls) if self._nulls else None
+        counted = (self._read, nulls.num_rows if nulls is not None else 0)
+        facts = self._progress.facts()
+        return [
+            encode(Run(self._port, facts, parts[i], rows[i], nulls if i == 0 and self._late else None, counted), self._bucket)
+            for i in shards
+        ]
+
+
+def encode(run: Run, bucket: Bucket) -> bytes:
+    facts = run.facts
+    memory = pa.FixedSizeListArray.from_arrays(pa.array(facts.memory.ravel()), max(1, facts.memory.shape[1])) if facts.memory.size else None
+    columns = {
+        "source": pa.array(facts.source, pa.string()),
+        "rows": facts.rows,
+        "least": facts.least,
+        "most": facts.most,
+        "promised": facts.promised,
+    }
+    if memory is not None:
+        columns["memory"] = memory
+    head = pa.table({"port": [run.port], "read": [run.counted[0]], "nulls": [run.counted[1]]})
+    tables = {"head": head, "facts": pa.table(columns)}
+    if run.grouped is not None and len(run.grouped):
+        tables |= run.grouped.tables(bucket.algebras)
+    if run.rows is not None and run.rows.num_rows:
+        tables["rows"] = run.rows
+    if run.nulls is not None:
+        tables["nulls"] = run.nulls
+    return pack(tables)
+
+
+def decode(data: bytes, plan: Plan, bucket: Bucket) -> Run:
+    tables = unpack(data)
+    head, facts = tables["head"].to_pylist()[0], tables["facts"]
+    numbers = {name: facts.column(name).to_numpy() for name in ("rows", "least", "most", "promised")}
+    memory = plan.inputs[head["port"]].policy.empty(facts.num_rows)
+    if "memory" in facts.column_names:
+        memory = pc.list_flatten(facts.column("memory")).to_numpy().reshape(memory.shape)
+    return Run(
+        head["port"],
+        Facts(facts.column("source").to_pylist(), numbers["rows"], numbers["least"], numbers["most"], numbers["promised"], memory),
+        Grouped.of_tables(tables, bucket.algebras) if "partials" in tables else None,
+        tables.get("rows"),
+        tables.get("nulls"),
+        (head["read"], head["nulls"]),
+    )

@@ -1,0 +1,233 @@
+"""The local backend: one process, deterministic, a clock that only moves when told. Tests, docs and figures use it.
+
+It runs the same ingest and the same shards as Spark does, without Spark: a batch pushed is a micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.backends.ingest import Ingest, decode
+from lowwater.backends.shard import Shard
+from lowwater.errors import LowwaterError
+from lowwater.metrics import Metrics
+from lowwater.operators.base import Batch
+from lowwater.operators.stateless import Apply, Project, Select
+from lowwater.operators.window_aggregate import late_schema
+from lowwater.query.plan import Plan
+from lowwater.state.segments import Segment, pack, unpack
+
+Step = Callable[[pa.Table], pa.Table]
+KEEP = "__lw_keep"
+
+
+@dataclass(frozen=True)
+class LocalFrame:
+    """A table, or only its schema, and the steps that rows go through before the window."""
+
+    table: pa.Table
+    schema: pa.Schema
+    steps: tuple[Step, ...] = ()
+    keep: str | None = None
+
+    @property
+    def backend(self) -> LocalBackend:
+        return LocalBackend()
+
+    def where(self, condition: str) -> LocalFrame:
+        mask = _expression(condition)
+        earlier = self.keep
+
+        def step(rows: pa.Table) -> pa.Table:
+            kept = np.asarray(mask(rows).fill_null(False), bool)
+            if earlier is None:
+                return rows.append_column(KEEP, pa.array(kept))
+            both = pa.array(kept & rows.column(KEEP).to_numpy())
+            return rows.set_column(rows.schema.get_field_index(KEEP), KEEP, both)
+
+        step(self._sample())
+        return LocalFrame(self.table, self.schema, (*self.steps, step), KEEP)
+
+    def with_column(self, name: str, expression: str) -> LocalFrame:
+        value = _expression(expression)
+
+        def step(rows: pa.Table) -> pa.Table:
+            new = value(rows)
+            at = rows.schema.get_field_index(name)
+            return rows.append_column(name, new) if at < 0 else rows.set_column(at, name, new)
+
+        changed = step(self._sample()).schema
+        return LocalFrame(self.table, _visible(changed), (*self.steps, step), self.keep)
+
+    def select(self, columns: Sequence[str]) -> LocalFrame:
+        carried = [*columns, *([self.keep] if self.keep else [])]
+        project = Project(carried)
+
+        def step(rows: pa.Table) -> pa.Table:
+            return _rows(project.on_batch(0, Batch(rows)))
+
+        return LocalFrame(self.table, pa.schema([self.schema.field(c) for c in columns]), (*self.steps, step), self.keep)
+
+    def apply(self, function: Step, schema: pa.Schema) -> LocalFrame:
+        def visible(rows: pa.Table) -> pa.Table:
+            marks = rows.column(KEEP) if KEEP in rows.schema.names else None
+            changed = function(rows.select(_visible(rows.schema).names)).cast(schema)
+            return changed if marks is None else changed.append_column(KEEP, marks)
+
+        apply = Apply(visible, schema.names)
+
+        def step(rows: pa.Table) -> pa.Table:
+            return _rows(apply.on_batch(0, Batch(rows)))
+
+        return LocalFrame(self.table, schema, (*self.steps, step), self.keep)
+
+    def prepare(self, rows: pa.Table) -> pa.Table:
+        """Rows after all steps."""
+        for step in self.steps:
+            rows = step(rows)
+        return rows
+
+    def _sample(self) -> pa.Table:
+        return self.prepare(self.table.slice(0, 0))
+
+
+def frame(data: Any) -> LocalFrame:
+    """A frame of an Arrow table, record batches, or a list of dicts."""
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, list):
+        data = pa.Table.from_pylist(data)
+    if not isinstance(data, pa.Table):
+        raise LowwaterError(f"stream() takes a Spark DataFrame or an Arrow table, not {type(data).__name__}.")
+    return LocalFrame(data, data.schema)
+
+
+def _rows(messages: Sequence[Any]) -> pa.Table:
+    return messages[0].rows
+
+
+def _visible(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([f for f in schema if f.name != KEEP])
+
+
+def _expression(sql: str) -> Callable[[pa.Table], pa.Array]:
+    """A SQL expression over columns, evaluated by Polars."""
+    import polars as pl
+
+    try:
+        expression = pl.sql_expr(sql)
+    except pl.exceptions.PolarsError as error:
+        raise LowwaterError(f"Cannot read the expression {sql!r}: {str(error).splitlines()[0]}.") from error
+
+    def value(rows: pa.Table) -> pa.Array:
+        try:
+            found = pl.from_arrow(rows).select(expression.alias("value")).to_arrow().column(0)  # type: ignore[union-attr]
+        except pl.exceptions.PolarsError as error:
+            raise LowwaterError(f"Cannot evaluate {sql!r}: {str(error).splitlines()[0]}.") from error
+        whole = found.combine_chunks()
+        return whole.cast(pa.string()) if pa.types.is_large_string(whole.type) or pa.types.is_string_view(whole.type) else whole
+
+    return value
+
+
+@dataclass
+class LocalQuery:
+    """A running query. `push` is a micro-batch of one input; `tick` lets time pass; `finish` ends all inputs."""
+
+    plan: Plan
+    frames: Sequence[LocalFrame]
+    shards: int = 1
+    late: bool = True
+    results: list[pa.Table] = field(default_factory=list)
+    late_rows: list[pa.Table] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._shards = [Shard(self.plan, i, self.shards) for i in range(self.shards)]
+
+    def push(self, rows: pa.Table | list[dict[str, Any]], port: int = 0, clock: int | None = None) -> pa.Table:
+        """Rows of one input as a micro-batch; returns the results that it closes."""
+        if isinstance(rows, list):
+            rows = pa.Table.from_pylist(rows, schema=self.frames[port].table.schema)
+        ready = self.frames[port].prepare(rows).combine_chunks()
+        messages = Ingest(self.plan, port, self.shards, self.late).run(ready.to_batches())
+        return self._apply(messages, clock, False)
+
+    def tick(self, clock: int) -> pa.Table:
+        """System time in microseconds passes without data."""
+        return self._apply([], clock, False)
+
+    def finish(self) -> pa.Table:
+        """The end of all inputs: the all-matching punctuation."""
+        return self._apply([], None, True)
+
+    def _apply(self, messages: list[bytes], clock: int | None, end: bool) -> pa.Table:
+        closed: list[pa.Table] = []
+        for i, shard in enumerate(self._shards):
+            runs = [decode(messages[i], self.plan, shard.bucket)] if messages else []
+            out = shard.apply(runs, clock, end)
+            closed += out.results
+            self.late_rows += out.late
+        self.results += closed
+        return self._together(closed)
+
+    def _together(self, tables: list[pa.Table]) -> pa.Table:
+        schema = self.plan.what.result_schema()
+        order = [("wid", "ascending"), *((name, "ascending") for name in self.plan.what.group_by)]
+        return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks().sort_by(order)
+
+    def result(self) -> pa.Table:
+        """All results so far."""
+        return self._together(self.results)
+
+    def late_output(self) -> pa.Table:
+        """All late rows so far, with the reason."""
+        schema = late_schema(self.plan.what.schema)
+        return pa.concat_tables([schema.empty_table(), *(t.select(schema.names).cast(schema) for t in self.late_rows)])
+
+    def metrics(self) -> Metrics:
+        return Metrics.total([shard.metrics() for shard in self._shards])
+
+    def restart(self) -> None:
+        """Stops and starts from a snapshot through bytes, as a crash and restart would."""
+        revived = []
+        for i, shard in enumerate(self._shards):
+            saved = shard.snapshot()
+            stored = {id: pack_again(segment) for id, segment in saved.segments.items()}
+            fresh = Shard(self.plan, i, self.shards)
+            if saved.head["origin"] is not None:
+                fresh._open_at(saved.head["origin"])
+            fresh.restore(
+                saved.head, lambda id, stored=stored, fresh=fresh: Segment(fresh.decode(unpack(stored[id])), id, stored[id], len(stored[id]))
+            )
+            revived.append(fresh)
+        self._shards = revived
+
+
+def pack_again(segment: Segment[Any]) -> bytes:
+    assert segment.data is not None
+    return segment.data
+
+
+class LocalBackend:
+    """Runs plans in this process."""
+
+    def collect(self, plan: Plan, frames: Sequence[LocalFrame], batch_rows: int | None = None, shards: int = 1) -> pa.Table:
+        query = self.start(plan, frames, shards=shards)
+        for port, of_port in enumerate(frames):
+            table = of_port.table
+            step = batch_rows or max(1, table.num_rows)
+            for at in range(0, table.num_rows, step):
+                query.push(table.slice(at, step), port)
+        query.finish()
+        return query.result()
+
+    def start(self, plan: Plan, frames: Sequence[LocalFrame], shards: int = 1, late: bool = True) -> LocalQuery:
+        return LocalQuery(plan, frames, shards, late)
+
+    def to_spark(self, plan: Plan, frames: Sequence[LocalFrame], **options: Any) -> Any:
+        raise LowwaterError("This stream is an Arrow table; to run on Spark, give stream() a Spark DataFrame.")

@@ -1,0 +1,237 @@
+"""A shard: one instance of the plan over its share of the groups, the same under every backend.
+
+One call of `apply` is one micro-batch, and its order is the rule that keeps results right: all rows of the batch first,
+then what they tell of progress, then the punctuation that follows from it. A shuffle keeps no order between rows and
+punctuation; a late effect is safe, an early one is not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.grouped import merge
+from lowwater.backends.ingest import Run
+from lowwater.errors import CheckpointMismatch
+from lowwater.metrics import Metrics, SourceProgress
+from lowwater.model.progress import Progress
+from lowwater.model.punctuation import ALL, Punctuation
+from lowwater.model.ticks import END, NEVER
+from lowwater.operators.base import Batch, Late, Load, Message, Snapshot
+from lowwater.operators.bucket import Bucket
+from lowwater.operators.meld import Meld
+from lowwater.operators.window_aggregate import Reduced, WindowAggregate, late_rows
+from lowwater.query.plan import Plan
+from lowwater.state.segments import Segment
+
+
+@dataclass
+class Output:
+    """What a micro-batch gives: results, late rows, and numbers."""
+
+    results: list[pa.Table] = field(default_factory=list)
+    late: list[pa.Table] = field(default_factory=list)
+    low_watermark: int = NEVER
+
+
+class Shard:
+    """See the module text. `number` 0 also answers for what belongs to no group, such as rows without progress value."""
+
+    def __init__(self, plan: Plan, number: int = 0, shards: int = 1) -> None:
+        self.plan = plan
+        self.number = number
+        self.shards = shards
+        self.progress: list[Progress] = [i.progress() for i in plan.inputs]
+        self.meld = Meld(plan.what.time, len(plan.inputs))
+        self.operator: WindowAggregate = plan.open()
+        self.bucket = Bucket(plan.what)
+        self.waiting: list[pa.Table] = []
+        self.origin: int | None = None
+        self.read = 0
+        self.nulls = 0
+
+    def apply(self, runs: Sequence[Run], clock: int | None = None, end: bool = False) -> Output:
+        out = Output()
+        self._rows(runs, out)
+        for run in runs:
+            self.read += run.counted[0]
+            self.nulls += run.counted[1]
+            self.progress[run.port].learn(run.facts)
+        for port, progress in enumerate(self.progress):
+            if clock is not None:
+                progress.tick(clock)
+            if end:
+                self._punctuate(self._meld(port, Punctuation.linear(self.plan.what.time, self._horizon())), out)
+        for port, progress in enumerate(self.progress):
+            if end:
+                progress.end()
+            if progress.low_watermark > NEVER:
+                low = progress.low_watermark
+                self._punctuate(self._meld(port, ALL if low == END else Punctuation.linear(self.plan.what.time, low)), out)
+        out.low_watermark = self.meld.emitted
+        return out
+
+    def _rows(self, runs: Sequence[Run], out: Output) -> None:
+        """All rows of the batch, before any of its punctuations."""
+        if self.plan.sends_rows:
+            for run in runs:
+                if run.rows is not None:
+                    self._collect(self._offer(run.rows), out)
+        else:
+            parts = [run.grouped for run in runs if run.grouped is not None]
+            rows = [run.rows for run in runs if run.rows is not None]
+            if parts:
+                reduced = Reduced(merge(parts, self.bucket.algebras), pa.concat_tables(rows) if rows else None)
+                self._collect(self.operator.on_batch(0, reduced), out)
+        for run in runs:
+            if run.nulls is not None:
+                n = run.nulls.num_rows
+                reason = pa.array(["the progressing attribute is null"] * n, pa.string())
+                out.late.append(late_rows(run.nulls, reason, np.zeros(n, np.int64), np.zeros(n, np.int64)))
+
+    def _offer(self, rows: pa.Table) -> list[Message]:
+        if self.plan.what.anchored or self.origin is not None:
+            return self.operator.on_batch(0, Batch(rows))
+        self.waiting.append(rows)
+        return []
+
+    def _meld(self, port: int, punctuation: Punctuation) -> list[Message]:
+        return self.meld.on_punctuation(port, punctuation)
+
+    def _punctuate(self, messages: list[Message], out: Output) -> None:
+        for message in messages:
+            assert isinstance(message, Punctuation)
+            if not self.plan.what.anchored and self.origin is None:
+                self._anchor(message, out)
+            self._collect(self.operator.on_punctuation(0, message), out)
+
+    def _anchor(self, punctuation: Punctuation, out: Output) -> None:
+        """Fixes the papers' origin, min(T), once progress has passed the smallest value: nothing smaller can come."""
+        low = punctuation.low_watermark(self.plan.what.time)
+        firsts = [progress.first for progress in self.progress if progress.first is not None]
+        if low is None or not firsts or low <= min(firsts):
+            return
+        self.origin = min(firsts)
+        self._open_at(self.origin)
+        waiting, self.waiting = self.waiting, []
+        for rows in waiting:
+            self._collect(self.operator.on_batch(0, Batch(rows)), out)
+
+    def _open_at(self, origin: int) -> None:
+        window = self.plan.what.window.at(origin)
+        what = dataclasses.replace(self.plan.what, window=window, anchored=True)
+        self.operator = dataclasses.replace(self.plan, what=what).open()
+
+    def _horizon(self) -> int:
+        """The end of the last window that holds a row, in any shard: landmark windows are answered up to it."""
+        lasts = [progress.last for progress in self.progress if progress.last is not None]
+        if not lasts or (not self.plan.what.anchored and self.origin is None):
+            return max(lasts, default=NEVER) + 1 if lasts else NEVER
+        window = self.operator.what.window
+        return int(window.ends(window.bounds(np.array([max(lasts)]))[0])[0])
+
+    @staticmethod
+    def _collect(messages: list[Message], out: Output) -> None:
+        for message in messages:
+            if isinstance(message, Batch):
+                out.results.append(message.rows)
+            elif isinstance(message, Late):
+                out.late.append(message.rows)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """A head of plain values, and the operator's segments."""
+        inner = self.operator.snapshot()
+        waiting = {f"waiting.{i}": Segment.of(rows, {"rows": rows}) for i, rows in enumerate(self.waiting)}
+        head = {
+            "fingerprint": self.plan.fingerprint(self.shards),
+            "operator": inner.head,
+            "meld": self.meld.snapshot().head,
+            "progress": [vars_of(progress) for progress in self.progress],
+            "origin": self.origin,
+            "waiting": [segment.id for segment in waiting.values()],
+            "counted": [self.read, self.nulls],
+        }
+        return Snapshot(head, inner.segments | {segment.id: segment for segment in waiting.values()})
+
+    def restore(self, head: dict[str, Any], load: Load) -> None:
+        check_fingerprint(head["fingerprint"], self.plan.fingerprint(self.shards))
+        self.origin = head["origin"]
+        if self.origin is not None:
+            self._open_at(self.origin)
+        self.operator.restore(head["operator"], load)
+        self.meld.restore(head["meld"], load)
+        for progress, saved in zip(self.progress, head["progress"], strict=True):
+            restore_vars(progress, saved)
+        self.waiting = [load(id).value for id in head["waiting"]]
+        self.read, self.nulls = head["counted"]
+
+    def decode(self, tables: dict[str, pa.Table]) -> object:
+        return tables["rows"] if set(tables) == {"rows"} else self.operator.decode(tables)
+
+    def metrics(self) -> Metrics:
+        held = self.operator.held()
+        ticks = self.plan.what.ticks
+        counts = self.operator.counts
+        return Metrics(
+            rows=self.read,
+            null_rows=self.nulls,
+            late_rows=counts.late,
+            dropped_rows=counts.dropped,
+            result_rows=counts.results,
+            state_rows=held.rows + sum(rows.num_rows for rows in self.waiting),
+            state_bytes=held.bytes + sum(rows.nbytes for rows in self.waiting),
+            low_watermark=shown(self.meld.emitted, ticks),
+            sources=[
+                SourceProgress(i.name, source, shown(int(bound), ticks), shown(int(most), ticks), int(rows))
+                for i, p in zip(self.plan.inputs, self.progress, strict=True)
+                for source, bound, most, rows in zip(p.source, p.bound, p.most, p.rows, strict=True)
+            ],
+        )
+
+
+def shown(ticks: int, how: Any) -> str | None:
+    """A low-watermark for people: in the attribute's own type; None before any progress."""
+    if ticks <= NEVER:
+        return None
+    return "end" if ticks == END else str(how.decode(np.array([ticks]))[0].as_py())
+
+
+def check_fingerprint(stored: dict[str, Any], ours: dict[str, Any]) -> None:
+    if stored["query"] != ours["query"]:
+        raise CheckpointMismatch(
+            "This checkpoint belongs to another query (window, groups, aggregates or inputs differ); "
+            "use a new checkpoint directory or restore the query it was made with."
+        )
+    if stored["shards"] != ours["shards"]:
+        raise CheckpointMismatch(
+            f"This checkpoint was made with {stored['shards']} shards, the query now asks for {ours['shards']}; "
+            f"start it with shards={stored['shards']} or use a new checkpoint directory."
+        )
+
+
+_SAVED = ("most", "least", "bound", "active", "rows", "promised")
+
+
+def vars_of(progress: Progress) -> dict[str, Any]:
+    saved: dict[str, Any] = {name: getattr(progress, name).tolist() for name in _SAVED}
+    return saved | {
+        "source": progress.source,
+        "memory": progress.memory.tolist(),
+        "clock": progress.clock,
+        "ended": progress.ended,
+    }
+
+
+def restore_vars(progress: Progress, saved: dict[str, Any]) -> None:
+    for name in _SAVED:
+        setattr(progress, name, np.array(saved[name], np.int64))
+    progress.source = list(saved["source"])
+    progress.memory = np.array(saved["memory"], np.int64).reshape(progress.policy.empty(len(progress.source)).shape)
+    progress.clock, progress.ended = saved["clock"], saved["ended"]

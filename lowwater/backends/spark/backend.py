@@ -1,0 +1,92 @@
+"""The Spark backend: `to_spark` for any sink, `start` for a query with separate outputs, `collect` for a finite input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lowwater.backends.spark import compile, session
+from lowwater.backends.spark.running import Checkpoint, RunningQuery, Sink, Sinks
+from lowwater.errors import LowwaterError, NeedsConfiguration
+from lowwater.query.plan import Plan
+
+if TYPE_CHECKING:
+    from lowwater.backends.spark.frame import SparkFrame
+
+
+class SparkBackend:
+    """Runs plans inside the SparkSession that the user's DataFrames belong to."""
+
+    def to_spark(self, plan: Plan, frames: Sequence[SparkFrame], shards: int | None = None) -> DataFrame:
+        """Results as a DataFrame, streaming if the input is. Numbers are in `lastProgress.observedMetrics["lowwater"]`."""
+        spark = frames[0].df.sparkSession
+        session.configure(spark)
+        number = shards or int(spark.conf.get(session.PARTITIONS) or 1)
+        streaming = any(frame.df.isStreaming for frame in frames)
+        control = [compile.heartbeats(spark)] if streaming and _needs_clock(plan) else []
+        return compile.results(plan, compile.packed(plan, [f.df for f in frames], number, False, control))
+
+    def collect(self, plan: Plan, frames: Sequence[SparkFrame], shards: int | None = None) -> pa.Table:
+        """All results of batch DataFrames, sorted by window and group."""
+        if any(frame.df.isStreaming for frame in frames):
+            raise LowwaterError("collect() needs a finite input; for a streaming DataFrame use start() or to_spark().")
+        rows = self.to_spark(plan, frames, shards).toArrow()
+        order = [("wid", "ascending"), *((name, "ascending") for name in plan.what.group_by)]
+        return rows.cast(plan.what.result_schema()).sort_by(order)
+
+    def start(
+        self,
+        plan: Plan,
+        frames: Sequence[SparkFrame],
+        *,
+        checkpoint: str,
+        results: Sink,
+        late: Sink | None = None,
+        progress: Sink | None = None,
+        trigger: dict[str, Any] | None = None,
+        shards: int | None = None,
+        name: str | None = None,
+    ) -> RunningQuery:
+        """Starts a streaming query.
+
+        A sink is a directory (parquet; each micro-batch overwrites its own part, so a repeated batch leaves no duplicates) or
+        a function of (DataFrame, batch id). `trigger` is what DataStreamWriter.trigger takes, e.g. {"availableNow": True}.
+        """
+        spark = frames[0].df.sparkSession
+        if not all(frame.df.isStreaming for frame in frames):
+            raise LowwaterError("start() needs streaming DataFrames; for batch DataFrames use to_spark() or collect().")
+        number = shards or _default_shards(spark)
+        place = Checkpoint(spark, checkpoint)
+        place.claim(plan.fingerprint(number))
+        sinks = Sinks(plan, results, late, progress)
+
+        def launch(again: dict[str, Any] | None = None) -> Any:
+            control = [compile.commands(spark, place.control)]
+            if _needs_clock(plan):
+                control.append(compile.heartbeats(spark))
+            with session.configured(spark, number):
+                host = compile.packed(plan, [f.df for f in frames], number, late is not None, control)
+                writer = host.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(sinks)
+                if name is not None:
+                    writer = writer.queryName(name)
+                return writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
+
+        return RunningQuery(plan, launch, place)
+
+
+def _needs_clock(plan: Plan) -> bool:
+    return any(i.idle is not None for i in plan.inputs)
+
+
+def _default_shards(spark: SparkSession) -> int:
+    """One shard a core: state is split as far as work can be done at once, and no further."""
+    found = spark.sparkContext.defaultParallelism
+    if found < 1:
+        raise NeedsConfiguration("Spark reports no cores; give start() the number of shards, as in shards=8.")
+    return int(found)
+
+
+Launch = Callable[[dict[str, Any] | None], Any]

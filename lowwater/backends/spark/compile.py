@@ -1,0 +1,68 @@
+"""From a plan to Spark DataFrames: ingest, shuffle by shard, host, unpack.
+
+    source ── IngestRun ──> packed messages ── shuffle by shard ──> Host (state) ──> packed ── Unpack ──> rows
+              mapInArrow    (shard, run, blob)                      transformWithState         mapInArrow
+
+Spark's columns are pruned to what the plan reads, unless late rows are wanted whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from lowwater.backends.spark.host import LATE, MESSAGE, PACKED, RESULT, TOTALS, ControlRun, Host, IngestRun, Unpack
+from lowwater.operators.window_aggregate import late_schema
+from lowwater.query.plan import Input, Plan
+
+OBSERVED = "lowwater"
+
+
+def packed(plan: Plan, frames: Sequence[DataFrame], shards: int, late: bool, control: Sequence[DataFrame] = ()) -> DataFrame:
+    """The host's output, still packed: one or a few rows a shard and batch, observed under the name `lowwater`."""
+    finite = not any(df.isStreaming for df in frames)
+    inputs = []
+    for port, (df, i) in enumerate(zip(frames, plan.inputs, strict=True)):
+        columns = [f"`{name}`" for name in _columns(plan, i, df, late)]
+        inputs.append(df.select(*columns).mapInArrow(IngestRun(plan, port, shards, late), MESSAGE))
+    inputs += [df.mapInArrow(ControlRun(shards), MESSAGE) for df in control]
+    messages = reduce(DataFrame.union, inputs)
+    hosted = messages.groupBy("shard").transformWithState(Host(plan, shards, finite), PACKED, "Append", "None")
+    return hosted.observe(OBSERVED, F.max("shared").alias("shared"), *(F.sum(name).alias(name) for name in TOTALS))
+
+
+def _columns(plan: Plan, i: Input, df: DataFrame, late: bool) -> list[str]:
+    if late:
+        return list(df.columns)
+    extra = [i.source, i.keep, *((i.punctuation.when, i.punctuation.upto) if i.punctuation else ())]
+    read = plan.what.columns
+    return list(dict.fromkeys([*read, *(name for name in extra if name)]))
+
+
+def results(plan: Plan, host: DataFrame) -> DataFrame:
+    return _unpacked(host, RESULT, plan.what.result_schema())
+
+
+def late_rows(plan: Plan, host: DataFrame) -> DataFrame:
+    return _unpacked(host, LATE, late_schema(plan.what.schema))
+
+
+def _unpacked(host: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:
+    return host.select("kind", "blob").mapInArrow(Unpack(kind, schema), from_arrow_schema(schema))
+
+
+def heartbeats(spark: SparkSession, seconds: int = 1) -> DataFrame:
+    """A clock as a stream: replayed after a restart with the same values, so that a repeated batch decides the same."""
+    rate = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
+    return rate.select(F.unix_micros("timestamp").alias("clock"), F.lit(False).alias("end"))
+
+
+def commands(spark: SparkSession, directory: str) -> DataFrame:
+    """The control directory as a stream: each file is one command, taken exactly once. `end` ends all inputs."""
+    lines = spark.readStream.schema("value string").text(directory)
+    return lines.select(F.lit(None).cast("long").alias("clock"), (F.col("value") == "end").alias("end"))

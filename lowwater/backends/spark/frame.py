@@ -1,0 +1,90 @@
+"""Rows of one input as a Spark DataFrame. Conditions and expressions are left to Spark's own engine.
+
+A select does not drop rows here: it marks them in a column, since progress is learned from all rows (Select passes
+punctuation, TH 8.2). Ingest drops what is not marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from lowwater.backends.spark.backend import SparkBackend
+from lowwater.errors import LowwaterError
+from lowwater.operators.base import Batch
+from lowwater.operators.stateless import Apply
+
+KEEP = "__lw_keep"
+
+
+@dataclass(frozen=True)
+class SparkFrame:
+    """A DataFrame and whether it carries marks of a select."""
+
+    df: DataFrame
+    keep: str | None = None
+
+    @property
+    def backend(self) -> SparkBackend:
+        return SparkBackend()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return to_arrow_schema(self.df.drop(KEEP).schema, timezone="UTC")
+
+    def where(self, condition: str) -> SparkFrame:
+        holds = F.coalesce(F.expr(condition), F.lit(False))
+        marked = holds if self.keep is None else F.col(KEEP) & holds
+        return SparkFrame(_analysed(lambda: self.df.withColumn(KEEP, marked), condition), KEEP)
+
+    def with_column(self, name: str, expression: str) -> SparkFrame:
+        return replace(self, df=_analysed(lambda: self.df.withColumn(name, F.expr(expression)), expression))
+
+    def select(self, columns: Sequence[str]) -> SparkFrame:
+        carried: list[Column] = [F.col(f"`{name}`") for name in [*columns, *([KEEP] if self.keep else [])]]
+        return replace(self, df=self.df.select(*carried))
+
+    def apply(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> SparkFrame:
+        out = schema if self.keep is None else schema.append(pa.field(KEEP, pa.bool_()))
+        return replace(self, df=self.df.mapInArrow(ApplyRun(function, schema), from_arrow_schema(out)))
+
+
+class ApplyRun:
+    """The user's function over Arrow batches, inside Spark; marks of a select are carried around it."""
+
+    def __init__(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> None:
+        self._function = function
+        self._schema = schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        apply = Apply(self._function, self._schema.names)
+        for batch in batches:
+            rows = pa.Table.from_batches([batch])
+            visible = rows.drop_columns([KEEP]) if KEEP in rows.schema.names else rows
+            (message,) = apply.on_batch(0, Batch(visible))
+            assert isinstance(message, Batch)
+            changed = message.rows.select(self._schema.names).cast(self._schema)
+            if KEEP in rows.schema.names:
+                changed = changed.append_column(KEEP, rows.column(KEEP))
+            yield from changed.combine_chunks().to_batches()
+
+
+def _analysed(make: Callable[[], DataFrame], expression: str) -> DataFrame:
+    try:
+        return make()
+    except (AnalysisException, ParseException) as error:
+        first = str(error).strip().splitlines()[0]
+        raise LowwaterError(f"Spark cannot evaluate {expression!r}: {first}") from error
+
+
+def frame(df: DataFrame) -> SparkFrame:
+    """A frame of a batch or streaming DataFrame."""
+    if KEEP in df.columns:
+        raise LowwaterError(f"The DataFrame has a column {KEEP!r}, which lowwater uses itself; rename it.")
+    return SparkFrame(df)

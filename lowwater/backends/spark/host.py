@@ -1,0 +1,172 @@
+"""The host: one shard of a plan inside Spark's stateful operator, and the stages before and after it.
+
+    IngestRun   mapInArrow, per input partition: rows -> one packed message a shard
+    Host        transformWithState, one group a shard: messages -> packed results, late rows, numbers; state in segments
+    Unpack      mapInArrow: packed tables -> typed rows
+
+State in Spark: `head`, one small JSON value, and `segments`, a map from content hash to bytes. A batch writes the head and
+the segments it made and removes those it made dead. All of it is one version of Spark's state store: it is committed with
+the batch or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from lowwater.backends.ingest import Ingest, Run, decode
+from lowwater.backends.shard import Shard
+from lowwater.backends.spark.sharding import shard_key
+from lowwater.query.plan import Plan
+from lowwater.state.segments import CACHE, Segment, pack, unpack
+
+MESSAGE = "shard int, run int, blob binary"
+TOTALS = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes")
+"""Numbers that add up over shards; all else in the metrics is the same in every shard and travels in `shared`."""
+PACKED = "kind string, blob binary, shared string, " + ", ".join(f"{name} long" for name in TOTALS)
+RESULT, LATE, METRICS = "result", "late", "metrics"
+_CHUNK = 200_000
+"""Rows of a packed result: keeps a single value far below Spark's limits."""
+
+_messages = pa.schema([("shard", pa.int32()), ("run", pa.int32()), ("blob", pa.binary())])
+
+
+class IngestRun:
+    """Ingest of one input, for each of its partitions."""
+
+    def __init__(self, plan: Plan, port: int, shards: int, late: bool) -> None:
+        self._plan, self._port, self._shards, self._late = plan, port, shards, late
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        run = self._port << 24 | (context.partitionId() if context is not None else 0)
+        blobs = Ingest(self._plan, self._port, self._shards, self._late).run(self._conform(b) for b in batches)
+        yield from _addressed(blobs, run)
+
+    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Spark hands timestamps over in the session's time zone; the plan has them in UTC. The numbers are the same."""
+        fields = {f.name: f for f in self._plan.what.schema}
+        schema = pa.schema([pa.field(f.name, fields[f.name].type) if f.name in fields else f for f in batch.schema])
+        return batch if batch.schema.equals(schema) else batch.cast(schema)
+
+
+class ControlRun:
+    """The control stream: heartbeats (`clock`, in microseconds) and the end of all inputs, to every shard."""
+
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = pa.Table.from_batches(list(batches), schema=pa.schema([("clock", pa.int64()), ("end", pa.bool_())]))
+        if table.num_rows:
+            yield from _addressed([pack({"control": table})] * self._shards, -1)
+
+
+def _addressed(blobs: list[bytes], run: int) -> Iterator[pa.RecordBatch]:
+    if blobs:
+        keys = [shard_key(i) for i in range(len(blobs))]
+        yield pa.RecordBatch.from_pydict({"shard": keys, "run": [run] * len(blobs), "blob": blobs}, schema=_messages)
+
+
+def _packed(kind: str, **values: Any) -> Row:
+    empty: dict[str, Any] = {"blob": None, "shared": None, **dict.fromkeys(TOTALS)}
+    return Row(kind=kind, **(empty | values))
+
+
+class Host(StatefulProcessor):
+    """See the module text. `finite` says that this call sees all there will ever be (a batch DataFrame)."""
+
+    def __init__(self, plan: Plan, shards: int, finite: bool) -> None:
+        self._plan, self._shards, self._finite = plan, shards, finite
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState("head", "json string")
+        self._segments = handle.getMapState("segments", "id string", "data binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any = None) -> Iterator[Row]:  # noqa: N802, N803
+        number = self._number(int(key[0]))
+        shard = Shard(self._plan, number, self._shards)
+        stored = self._restore(shard)
+        runs, clock, end = self._messages(rows, shard)
+        out = shard.apply(runs, clock, end or self._finite)
+        if not self._finite:
+            self._store(shard, stored)
+        for kind, tables in ((RESULT, out.results), (LATE, out.late)):
+            for table in tables:
+                for at in range(0, table.num_rows, _CHUNK):
+                    yield _packed(kind=kind, blob=pack({"rows": table.slice(at, _CHUNK)}))
+        yield self._metrics(shard)
+
+    def _number(self, key: int) -> int:
+        for number in range(self._shards):
+            if shard_key(number) == key:
+                return number
+        raise ValueError(f"{key} is not a shard key")
+
+    def _messages(self, rows: Iterator[Row], shard: Shard) -> tuple[list[Run], int | None, bool]:
+        """Runs in the order of their partitions, so that a repeated batch folds in the same order."""
+        runs: list[tuple[int, Run]] = []
+        clock: int | None = None
+        end = False
+        for row in rows:
+            if row.run >= 0:
+                runs.append((row.run, decode(bytes(row.blob), self._plan, shard.bucket)))
+                continue
+            control = unpack(bytes(row.blob))["control"]
+            ticks = [t for t in control.column("clock").to_pylist() if t is not None]
+            clock = max([*ticks, *([] if clock is None else [clock])], default=None)
+            end = end or any(control.column("end").to_pylist())
+        return [run for _, run in sorted(runs, key=lambda pair: pair[0])], clock, end
+
+    def _restore(self, shard: Shard) -> set[str]:
+        if self._finite or not self._head.exists():
+            return set()
+        saved = json.loads(self._head.get()[0])
+        head, sizes = saved["head"], saved["segments"]
+
+        def load(id: str) -> Segment[Any]:
+            value = CACHE.get(id, sizes[id], lambda: shard.decode(unpack(self._segments.getValue((id,))[0])))
+            return Segment(value, id, None, sizes[id])
+
+        shard.restore(head, load)
+        return set(sizes)
+
+    def _store(self, shard: Shard, stored: set[str]) -> None:
+        snapshot = shard.snapshot()
+        for id, segment in snapshot.segments.items():
+            if id not in stored:
+                assert segment.data is not None
+                self._segments.updateValue((id,), (segment.data,))
+                CACHE.put(id, segment.size, segment.value)
+        for id in stored - snapshot.segments.keys():
+            self._segments.removeKey((id,))
+        sizes = {id: segment.size for id, segment in snapshot.segments.items()}
+        self._head.update((json.dumps({"head": snapshot.head, "segments": sizes}),))
+
+    def _metrics(self, shard: Shard) -> Row:
+        m = shard.metrics()
+        totals = {name: getattr(m, name) for name in TOTALS}
+        return _packed(kind=METRICS, shared=json.dumps(m.as_dict()), **totals)
+
+    def close(self) -> None:
+        pass
+
+
+class Unpack:
+    """Rows of one kind out of the host's packed output."""
+
+    def __init__(self, kind: str, schema: pa.Schema) -> None:
+        self._kind, self._schema = kind, schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for kind, blob in zip(batch.column("kind"), batch.column("blob"), strict=True):
+                if kind.as_py() == self._kind:
+                    rows = unpack(blob.as_buffer())["rows"].select(self._schema.names)
+                    yield from rows.cast(self._schema).combine_chunks().to_batches()

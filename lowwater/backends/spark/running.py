@@ -1,0 +1,167 @@
+"""A running query: its outputs, its checkpoint, and what it tells about itself."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
+from lowwater.backends.shard import check_fingerprint
+from lowwater.backends.spark import compile
+from lowwater.errors import LowwaterError
+from lowwater.metrics import Metrics
+from lowwater.query.plan import Plan
+
+Sink = str | Callable[[DataFrame, int], None]
+
+PROGRESS = "input string, source string, low_watermark string, largest_seen string, rows long, holds_back boolean"
+
+
+@dataclass(frozen=True)
+class Sinks:
+    """Splits a micro-batch into results, late rows and progress. Called by foreachBatch."""
+
+    plan: Plan
+    results: Sink
+    late: Sink | None
+    progress: Sink | None
+
+    def __call__(self, host: DataFrame, batch: int) -> None:
+        several = self.late is not None or self.progress is not None
+        if several:
+            host.persist()  # the stateful stage must run once, whatever the number of outputs
+        try:
+            _write(compile.results(self.plan, host), self.results, batch)
+            if self.late is not None:
+                _write(compile.late_rows(self.plan, host), self.late, batch)
+            if self.progress is not None:
+                _write(_progress(host), self.progress, batch)
+        finally:
+            if several:
+                host.unpersist()
+
+
+def _write(rows: DataFrame, sink: Sink, batch: int) -> None:
+    if callable(sink):
+        sink(rows, batch)
+    else:
+        rows.write.mode("overwrite").parquet(f"{sink.rstrip('/')}/lw_batch={batch:08d}")
+
+
+def _progress(host: DataFrame) -> DataFrame:
+    """One row a source: how far it is, and whether it holds the others back."""
+    told = host.where("shared is not null").agg({"shared": "max"}).collect()[0][0]
+    metrics = Metrics.of_dict(json.loads(told)) if told else Metrics()
+    lows = [s.low_watermark for s in metrics.sources]
+    least = None if None in lows else min(lows, default=None)  # type: ignore[type-var]
+    rows = [(s.input, s.source, s.low_watermark, s.largest_seen, s.rows, s.low_watermark == least) for s in metrics.sources]
+    return host.sparkSession.createDataFrame(rows, PROGRESS)
+
+
+class Checkpoint:
+    """The checkpoint directory: whose it is, and the control directory inside it. Any file system Spark can reach."""
+
+    def __init__(self, spark: SparkSession, directory: str) -> None:
+        self._jvm: Any = spark._jvm
+        self._conf = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+        self.control = f"{directory.rstrip('/')}/lowwater/control"
+        self._owner = f"{directory.rstrip('/')}/lowwater/query.json"
+
+    def claim(self, fingerprint: dict[str, Any]) -> None:
+        """Writes down whose checkpoint this is, or refuses if it is another query's."""
+        stored = self._read(self._owner)
+        if stored is not None:
+            check_fingerprint(json.loads(stored), fingerprint)
+            return
+        self._path(self.control).getFileSystem(self._conf).mkdirs(self._path(self.control))
+        self._write(self._owner, json.dumps(fingerprint))
+
+    def command(self, text: str) -> None:
+        self._write(f"{self.control}/{uuid.uuid4().hex}.txt", text)
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(name)
+
+    def _read(self, name: str) -> str | None:
+        path = self._path(name)
+        system = path.getFileSystem(self._conf)
+        if not system.exists(path):
+            return None
+        stream = system.open(path)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def _write(self, name: str, text: str) -> None:
+        """Written beside and renamed, so that a reader sees all of it or nothing."""
+        path, beside = self._path(name), self._path(f"{name.rsplit('/', 1)[0]}/.{uuid.uuid4().hex}.tmp")
+        system = path.getFileSystem(self._conf)
+        stream = system.create(beside)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+        if not system.rename(beside, path):
+            raise LowwaterError(f"Cannot write {name}; check that the checkpoint directory can be written to.")
+
+
+class RunningQuery:
+    """A started query. `spark` is Spark's own handle; what is not here is there."""
+
+    def __init__(self, plan: Plan, launch: Callable[..., Any], checkpoint: Checkpoint) -> None:
+        self._plan = plan
+        self._launch = launch
+        self._checkpoint = checkpoint
+        self._last: Metrics | None = None
+        self.spark = launch()
+
+    @property
+    def active(self) -> bool:
+        return bool(self.spark.isActive)
+
+    def metrics(self) -> Metrics:
+        """Rows read, late and dropped, state held, low-watermark of every source and which one holds back."""
+        for progress in reversed(self.spark.recentProgress):
+            observed = (progress.observedMetrics or {}).get(compile.OBSERVED)
+            if observed is not None and observed["shared"]:
+                shared = json.loads(observed["shared"])
+                totals = {name: observed[name] or 0 for name in observed.asDict() if name != "shared"}
+                self._last = Metrics.of_dict(shared | totals)
+                break
+        return self._last or Metrics()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Waits until the query ends (as it does with availableNow); raises what made it fail."""
+        if timeout is not None:
+            return bool(self.spark.awaitTermination(timeout))
+        self.spark.awaitTermination()
+        return True
+
+    def process_available(self) -> None:
+        """Waits until all input that is there now has been processed."""
+        if self.active:
+            self.spark.processAllAvailable()
+
+    def stop(self) -> None:
+        self.metrics()
+        self.spark.stop()
+
+    def finish(self) -> None:
+        """Ends all inputs: what has come is processed, every window that is still open is answered, the query stops."""
+        self.process_available()
+        self._checkpoint.command("end")
+        if self.active:
+            try:
+                self.spark.processAllAvailable()
+            except Py4JError as error:
+                raise LowwaterError("The query failed while it was finished; see its exception.") from error
+            self.stop()
+        else:
+            self.metrics()
+            self.spark = self._launch({"availableNow": True})
+            self.spark.awaitTermination()
+            self.metrics()

@@ -1,0 +1,63 @@
+"""What a running query tells about itself: one record, the same from every backend."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SourceProgress:
+    """How far one source of one input has come. Values are shown in the progressing attribute's own type."""
+
+    input: str
+    source: str
+    low_watermark: str | None
+    largest_seen: str | None
+    rows: int
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Totals since the query first started, and the state it holds now."""
+
+    rows: int = 0
+    null_rows: int = 0
+    late_rows: int = 0
+    dropped_rows: int = 0
+    result_rows: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    low_watermark: str | None = None
+    sources: list[SourceProgress] = field(default_factory=list)
+
+    @property
+    def held_back_by(self) -> str | None:
+        """The source at the minimum: everything waits for it. A source without any progress comes first."""
+        if not self.sources:
+            return None
+        least = min(self.sources, key=lambda s: (s.low_watermark is not None, s.low_watermark or ""))
+        return least.source if least.input == least.source else f"{least.input}/{least.source}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"held_back_by": self.held_back_by}
+
+    @staticmethod
+    def of_dict(values: dict[str, Any]) -> Metrics:
+        known = {name: values[name] for name in Metrics.__dataclass_fields__ if name != "sources"}
+        return Metrics(**known, sources=[SourceProgress(**source) for source in values["sources"]])
+
+    @staticmethod
+    def total(shards: list[Metrics]) -> Metrics:
+        """Shards together. Every shard sees the facts of the whole input, so what was read is not added up."""
+        if not shards:
+            return Metrics()
+        summed = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes")
+        first = shards[0]
+        return Metrics(
+            rows=first.rows,
+            null_rows=first.null_rows,
+            low_watermark=first.low_watermark,
+            sources=first.sources,
+            **{name: sum(getattr(shard, name) for shard in shards) for name in summed},
+        )

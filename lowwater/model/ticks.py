@@ -1,0 +1,160 @@
+"""Values of a progressing attribute as int64 ticks, exact and reversible, and lengths such as "10 minutes" in ticks.
+
+    timestamp   microseconds (or the unit of the type) since the epoch     date      days
+    integers    the number itself                                         decimal   the number without its point
+
+Inside lowwater time is ticks and nothing else; conversion happens at the edges only. Floating-point attributes are
+refused: windows over them would depend on rounding.
+
+>>> Ticks(pa.timestamp("us", "UTC")).length("10 minutes", "RANGE")
+600000000
+>>> Ticks(pa.int64()).length(10, "RANGE")
+10
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.errors import BadProgress, BadWindow
+
+NEVER = -(2**62)
+"""Low-watermark of a source that has not shown any progress. Far from the ends of int64, so that adding lengths is safe."""
+END = 2**63 - 1
+"""Low-watermark of a source that has ended: the all-matching punctuation."""
+
+Length = str | int | float | Decimal | timedelta
+
+_MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_SHORT = {"us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "min": "minute", "h": "hour", "d": "day"}
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def microseconds(length: Length, what: str) -> int:
+    """A length of time, "90 seconds" or a timedelta, in microseconds."""
+    if isinstance(length, timedelta):
+        return length // timedelta(microseconds=1)
+    found = re.fullmatch(r"\s*(?:interval\s+)?([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(length), re.IGNORECASE)
+    if not found:
+        raise BadWindow(f"{what} {length!r} is not a length of time; write a number and a unit, as in '10 minutes'.")
+    number, unit = Decimal(found[1]), found[2].lower()
+    unit = _SHORT.get(unit, unit.removesuffix("s"))
+    if unit not in _MICROSECONDS:
+        hint = "months and years vary in length; use days" if unit in ("month", "year") else "use " + ", ".join(_MICROSECONDS)
+        raise BadWindow(f"{what} {length!r} has a unit that lowwater does not know: {hint}.")
+    exact = number * _MICROSECONDS[unit]
+    if exact != int(exact):
+        raise BadWindow(f"{what} {length!r} is finer than a microsecond.")
+    return int(exact)
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """How one type of progressing attribute is counted."""
+
+    type: pa.DataType
+
+    def __post_init__(self) -> None:
+        t = self.type
+        if not (pa.types.is_timestamp(t) or pa.types.is_date32(t) or pa.types.is_integer(t) or self._small_decimal()):
+            raise BadProgress(
+                f"A progressing attribute must be a timestamp, date, integer or decimal of up to 18 digits, not {t}; cast it first."
+            )
+
+    def _small_decimal(self) -> bool:
+        return pa.types.is_decimal(self.type) and self.type.precision <= 18
+
+    @property
+    def is_time(self) -> bool:
+        return pa.types.is_timestamp(self.type) or pa.types.is_date32(self.type)
+
+    def encode(self, column: pa.Array) -> npt.NDArray[np.int64]:
+        """Ticks of a column without nulls."""
+        if column.null_count:
+            raise BadProgress("Null progress values must be taken out before they are counted.")
+        if self._small_decimal():
+            return decimal_words(column)
+        if pa.types.is_date32(self.type):
+            column = column.cast(pa.int32())
+        return column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+
+    def decode(self, ticks: npt.NDArray[np.int64]) -> pa.Array:
+        if self._small_decimal():
+            return words_decimal(ticks, self.type)
+        if pa.types.is_date32(self.type):
+            return pa.array(ticks.astype(np.int32)).cast(self.type)
+        return pa.array(ticks).cast(self.type)
+
+    def length(self, length: Length, what: str) -> int:
+        """A RANGE, SLIDE or delay in ticks; refuses a unit that does not fit the attribute."""
+        timed = isinstance(length, timedelta) or (isinstance(length, str) and not _is_number(length))
+        if isinstance(length, str) and re.fullmatch(r"\s*\d+\s*(rows?|tuples?)\s*", length, re.IGNORECASE):
+            raise BadWindow(f"{what} {length!r} counts rows, but the window is over a {self.type}; give a length in its unit.")
+        if not self.is_time:
+            if timed:
+                raise BadWindow(f"{what} {length!r} is a length of time, but the progressing attribute is {self.type}; give a number.")
+            return self._number(Decimal(str(length)), what)
+        if not timed:
+            raise BadWindow(f"{what} {length!r} has no unit, but the progressing attribute is {self.type}; write e.g. '10 seconds'.")
+        micros = microseconds(length, what)
+        per_second = Decimal(_PER_SECOND[self.type.unit]) if pa.types.is_timestamp(self.type) else Decimal(1) / 86_400
+        ticks = micros * per_second / 1_000_000
+        if abs(ticks - round(ticks)) > Decimal("1e-9"):
+            raise BadWindow(f"{what} {length!r} is finer than the progressing attribute, which is {self.type}.")
+        return round(ticks)
+
+    def _number(self, number: Decimal, what: str) -> int:
+        scaled = number.scaleb(self.type.scale) if self._small_decimal() else number
+        if scaled != int(scaled):
+            raise BadWindow(f"{what} {number} is finer than the progressing attribute, which is {self.type}.")
+        return int(scaled)
+
+    def point(self, value: object, what: str) -> int:
+        """A position (such as an origin) in ticks: a value of the attribute's own type."""
+        try:
+            scalar = pa.scalar(value, self.type) if not isinstance(value, str) else pa.scalar(value).cast(self.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise BadWindow(f"{what} {value!r} is not a value of type {self.type}.") from error
+        return int(self.encode(pa.array([scalar.as_py()], self.type))[0])
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", text) is not None
+
+
+def decimal_words(column: pa.Array) -> npt.NDArray[np.int64]:
+    """The unscaled values of a decimal column of up to 18 digits: the low word of each 128-bit integer."""
+    wide = column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    data = np.frombuffer(wide.buffers()[1], np.int64)
+    return data[2 * wide.offset : 2 * (wide.offset + len(wide)) : 2].copy()
+
+
+def words_decimal(words: npt.NDArray[np.int64], type: pa.DataType) -> pa.Array:
+    """The inverse of `decimal_words`; the high word repeats the sign."""
+    pairs = np.empty(2 * len(words), np.int64)
+    pairs[0::2] = words
+    pairs[1::2] = words >> 63
+    return pa.Array.from_buffers(pa.decimal128(type.precision, type.scale), len(words), [None, pa.py_buffer(pairs.tobytes())]).cast(type)
+
+
+def checked(ticks: npt.NDArray[np.int64], what: str) -> npt.NDArray[np.int64]:
+    """Refuses values so large that adding a window length could overflow."""
+    if len(ticks) and (int(pc.min(pa.array(ticks)).as_py()) < NEVER or int(ticks.max()) > -NEVER):
+        raise BadProgress(f"{what} holds values beyond 2^62 in ticks; windows over them would overflow.")
+    return ticks

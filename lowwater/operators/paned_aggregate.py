@@ -1,0 +1,138 @@
+"""Paned-WID: partials by (group, pane), rolled up into windows when they close (TH 6.2).
+
+A row is reduced once, into its pane of gcd(RANGE, SLIDE), however many windows overlap there: the cost of a row does not
+depend on RANGE/SLIDE. A window is a contiguous run of its group's panes; all windows that a punctuation closes are
+answered together, each aggregate rolling up in the way its algebra allows (differences of prefix sums for exact
+differential ones, doubling for the others, ranks for holistic ones).
+
+State: panes that an open window still reads x groups that have rows in them. Landmark windows are the same machine whose
+windows all begin at the landmark: what is closed is folded into one partial a group, plus the panes not yet closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.base import Algebra
+from lowwater.aggregates.grouped import Grouped, cover, regroup, runs
+from lowwater.operators.blocks import BLOCKS, Blocks
+from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.window_aggregate import Closed, Keeping
+from lowwater.state.segments import Segment
+from lowwater.windows.context_free import Landmark, Sliding
+from lowwater.windows.spec import OPEN_END
+
+
+class PanePartials(Keeping):
+    """Partials by pane, in blocks of panes."""
+
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
+        self._window = what.window
+        self._algebras = algebras
+        per_window = what.window.panes_per_window if isinstance(what.window, Sliding) else 1
+        self._blocks = Blocks(algebras, per_window // BLOCKS)
+
+    def absorb(self, grouped: Grouped, opened: int) -> None:
+        self._blocks.absorb(grouped)
+
+    def close(self, opened: int, stop: int) -> Closed | None:
+        panes = self._blocks.together(below=self._reach(stop))
+        return None if panes is None else self._answer(panes, opened, stop)
+
+    def _reach(self, stop: int) -> int | None:
+        """The first pane that no window below `stop` reads."""
+        return None if stop == OPEN_END else int(self._window.window_panes(np.array([stop - 1]))[1][0])
+
+    def _answer(self, panes: Grouped, opened: int, stop: int) -> Closed:
+        group, wid = cover(panes.group, panes.slot, self._window.pane_wids, opened, stop)
+        lo, hi = runs(panes, group, *self._window.window_panes(wid))
+        results = [algebra.roll(partial, lo, hi) for algebra, partial in zip(self._algebras, panes.partials, strict=True)]
+        return Closed(panes.keys, group, wid, results)
+
+    def expire(self, stop: int) -> None:
+        reach = self._reach(stop)
+        for b in self._blocks.numbers() if reach is None else self._blocks.below(reach):
+            self._blocks.keep(self._window.pane_wids(self._blocks[b].slot)[1] >= stop, b)
+
+    def segments(self) -> dict[str, Segment[Any]]:
+        return {str(b): segment for b, segment in self._blocks.segments().items()}
+
+    def restore(self, segments: dict[str, Segment[Any]]) -> None:
+        self._blocks.restore({int(b): segment for b, segment in segments.items()})
+
+    def decode(self, tables: dict[str, pa.Table]) -> Grouped:
+        return Grouped.of_tables(tables, self._algebras)
+
+    @property
+    def rows(self) -> int:
+        return self._blocks.rows
+
+
+class LandmarkPartials(PanePartials):
+    """One partial a group for all that is closed, and the panes that are not."""
+
+    _window: Landmark
+
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
+        super().__init__(what, algebras)
+        self._base: Grouped | None = None
+        self._base_segment: Segment[Grouped] | None = None
+
+    def close(self, opened: int, stop: int) -> Closed | None:
+        parts = [part for part in (self._base, self._blocks.together(below=self._reach(stop))) if part is not None]
+        if not parts:
+            return None
+        if stop == OPEN_END:  # the end of the stream: the window of the last row is the last one that says anything new
+            stop = max(int(part.slot.max()) for part in parts) + 1
+        return self._answer(self._joined(parts), opened, stop)
+
+    def _joined(self, parts: list[Grouped]) -> Grouped:
+        if len(parts) == 1:
+            return parts[0]
+        from lowwater.aggregates.grouped import gather
+
+        rows = gather(parts)
+        return regroup(rows.keys, rows.group, rows.slot, rows.partials, self._algebras)
+
+    def expire(self, stop: int) -> None:
+        """Folds closed panes into the base, which takes the slot of the last closed window; ended periods are dropped."""
+        if stop == OPEN_END:
+            self._base = self._base_segment = None
+            for b in self._blocks.numbers():
+                self._blocks.keep(None, b)
+            return
+        closed = self._blocks.together(below=stop)
+        parts = [part for part in (self._base, closed and closed.where(closed.slot < stop)) if part is not None and len(part)]
+        for b in self._blocks.below(stop):
+            self._blocks.keep(self._blocks[b].slot >= stop, b)
+        parts = [part.where(self._window.pane_wids(part.slot)[1] >= stop) for part in parts]
+        parts = [Grouped(part.keys, part.group, np.full(len(part), stop - 1), part.partials) for part in parts if len(part)]
+        self._base_segment = None
+        if not parts:
+            self._base = None
+            return
+        from lowwater.aggregates.grouped import gather
+
+        rows = gather(parts)
+        self._base = regroup(rows.keys, rows.group, rows.slot, rows.partials, self._algebras)
+
+    def segments(self) -> dict[str, Segment[Any]]:
+        named = super().segments()
+        if self._base is not None:
+            if self._base_segment is None:
+                self._base_segment = Segment.of(self._base, self._base.tables(self._algebras))
+            named["base"] = self._base_segment
+        return named
+
+    def restore(self, segments: dict[str, Segment[Any]]) -> None:
+        self._base_segment = segments.get("base")
+        self._base = None if self._base_segment is None else self._base_segment.value
+        super().restore({name: segment for name, segment in segments.items() if name != "base"})
+
+    @property
+    def rows(self) -> int:
+        return self._blocks.rows + (0 if self._base is None else len(self._base))

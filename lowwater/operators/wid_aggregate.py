@@ -1,0 +1,68 @@
+"""WID: partials by (group, window id), closed by punctuation (TH 6.1.3, Fig. 6-4).
+
+State: open windows x groups. A batch comes reduced by pane; each partial is added to every window of its pane. For
+tumbling windows that is one window, and nothing beats it; where windows overlap much, Paned-WID does less work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.base import Algebra, take
+from lowwater.aggregates.grouped import Grouped, regroup
+from lowwater.operators.blocks import BLOCKS, Blocks
+from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.window_aggregate import Closed, Keeping
+from lowwater.state.segments import Segment
+
+
+class WindowPartials(Keeping):
+    """Partials by window id, in blocks of ids."""
+
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
+        self._window = what.window
+        self._algebras = algebras
+        first, last = what.window.pane_wids(np.zeros(1, np.int64))
+        self._blocks = Blocks(algebras, int(last[0] - first[0] + 1) // BLOCKS)
+
+    def absorb(self, grouped: Grouped, opened: int) -> None:
+        first, last = self._window.pane_wids(grouped.slot)
+        first = np.maximum(first, opened)
+        count = last - first + 1
+        if (count == 1).all():
+            self._blocks.absorb(Grouped(grouped.keys, grouped.group, first, grouped.partials))
+            return
+        at = np.repeat(np.arange(len(grouped)), count)
+        start = np.cumsum(count) - count
+        wid = np.arange(len(at)) + np.repeat(first - start, count)
+        partials = [tuple(take(column, at) for column in partial) for partial in grouped.partials]
+        self._blocks.absorb(regroup(grouped.keys, grouped.group[at], wid, partials, self._algebras))
+
+    def close(self, opened: int, stop: int) -> Closed | None:
+        rows = self._blocks.together(below=stop)
+        if rows is None:
+            return None
+        rows = rows.where(rows.slot < stop)
+        results = [algebra.lower(partial) for algebra, partial in zip(self._algebras, rows.partials, strict=True)]
+        return Closed(rows.keys, rows.group, rows.slot, results)
+
+    def expire(self, stop: int) -> None:
+        for b in self._blocks.below(stop):
+            self._blocks.keep(self._blocks[b].slot >= stop, b)
+
+    def segments(self) -> dict[str, Segment[Any]]:
+        return {str(b): segment for b, segment in self._blocks.segments().items()}
+
+    def restore(self, segments: dict[str, Segment[Any]]) -> None:
+        self._blocks.restore({int(b): segment for b, segment in segments.items()})
+
+    def decode(self, tables: dict[str, pa.Table]) -> Grouped:
+        return Grouped.of_tables(tables, self._algebras)
+
+    @property
+    def rows(self) -> int:
+        return self._blocks.rows

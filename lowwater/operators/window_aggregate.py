@@ -1,0 +1,225 @@
+"""Window aggregation: one driver, and what is kept between windows as its tactic.
+
+The driver knows ids, lateness and output; a `Keeping` knows state. WID keeps partials by window id, Paned-WID by
+pane, landmark windows one partial a group, the buffering baseline the rows themselves. All give the same results.
+
+    rows     are reduced by Bucket (or come reduced from the source), checked against closed windows, and kept
+    punctuation on time becomes punctuation on ids: every window that ends at or before it is answered and forgotten
+
+Late is a matter of windows, not of rows (S6): a row that misses some of its windows still counts in those that are open.
+It goes to the late output with the number of windows it missed, and is counted whether or not anyone reads that.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.aggregates.grouped import Grouped, pick
+from lowwater.model.punctuation import Punctuation
+from lowwater.model.ticks import END, NEVER
+from lowwater.operators.base import Batch, Held, Late, Load, Message, Operator, Snapshot
+from lowwater.operators.bucket import Bucket, WindowedAggregation
+from lowwater.state.segments import Segment
+from lowwater.windows.spec import OPEN_END
+
+FIRST = -(2**62)
+"""Below all window ids: nothing has been closed yet."""
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """Partials of a batch that was reduced where it was read, with its rows where the late output wants them."""
+
+    grouped: Grouped
+    rows: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Answers: for each row its group, window id and one result a distinct aggregate."""
+
+    keys: pa.Table
+    group: npt.NDArray[np.int64]
+    wid: npt.NDArray[np.int64]
+    results: list[pa.Array]
+
+
+class Keeping(ABC):
+    """What is kept between windows."""
+
+    takes_rows = False
+    """Whether it wants rows as they come instead of partials."""
+
+    def absorb(self, grouped: Grouped, opened: int) -> None:
+        """Takes partials; ids below `opened` are closed and must not be touched again."""
+        raise TypeError(f"{type(self).__name__} takes rows, not partials.")
+
+    def buffer(self, rows: pa.Table, time: npt.NDArray[np.int64]) -> None:
+        raise TypeError(f"{type(self).__name__} takes partials, not rows.")
+
+    @abstractmethod
+    def close(self, opened: int, stop: int) -> Closed | None:
+        """Answers of all windows opened <= id < stop that hold anything."""
+
+    @abstractmethod
+    def expire(self, stop: int) -> None:
+        """Forgets what no window from `stop` on will read."""
+
+    @abstractmethod
+    def segments(self) -> dict[str, Segment[Any]]:
+        """State by name within this keeping; unchanged segments are the same objects as before."""
+
+    @abstractmethod
+    def restore(self, segments: dict[str, Segment[Any]]) -> None: ...
+
+    @abstractmethod
+    def decode(self, tables: dict[str, pa.Table]) -> object: ...
+
+    @property
+    @abstractmethod
+    def rows(self) -> int: ...
+
+
+@dataclass
+class Counts:
+    """Rows that violated progress, so that none is lost in silence."""
+
+    late: int = 0
+    """Rows that missed at least one of their windows."""
+    dropped: int = 0
+    """Rows among them that missed all their windows."""
+    results: int = 0
+
+
+class WindowAggregate(Operator):
+    """The driver. `opened` is the first window id that is not closed."""
+
+    def __init__(self, what: WindowedAggregation, keeping: type[Keeping] | Any) -> None:
+        self.what = what
+        self.bucket = Bucket(what)
+        self._make_keeping = keeping
+        self.keeping: Keeping = keeping(what, self.bucket.algebras)
+        self.opened = FIRST
+        self.counts = Counts()
+        self._schema = what.result_schema()
+        self._sizes: dict[str, Segment[Any]] = {}
+
+    @property
+    def demands(self) -> tuple[str, ...]:
+        return (self.what.time,)
+
+    def on_batch(self, port: int, batch: Batch | Reduced) -> list[Message]:
+        late: list[Message] = []
+        if self.keeping.takes_rows:
+            assert isinstance(batch, Batch), "this tactic wants rows"
+            time = self.bucket.ticks(batch.rows)
+            first, last = self.what.window.bounds(time)
+            missed, gone = self._missed(first, last)
+            self._count(missed, gone, np.ones(len(first), np.int64))
+            if missed.any():
+                late.append(self._late(batch.rows, first, last, missed))
+            kept = ~gone & (first <= last)
+            self.keeping.buffer(batch.rows.filter(pa.array(kept)), time[kept])
+            return late
+        if isinstance(batch, Batch):
+            batch = Reduced(self.bucket.reduce(batch.rows), batch.rows)
+        grouped = batch.grouped
+        if not len(grouped):
+            return late
+        missed, gone = self._missed(*self.what.window.pane_wids(grouped.slot))
+        if missed.any():
+            self._count(missed, gone, np.asarray(grouped.partials[0][0]))
+            if batch.rows is not None:
+                first, last = self.what.window.bounds(self.bucket.ticks(batch.rows))
+                late.append(self._late(batch.rows, first, last, self._missed(first, last)[0]))
+            grouped = grouped.where(~gone)
+        if len(grouped):
+            self.keeping.absorb(grouped, self.opened)
+        return late
+
+    def _missed(self, first: Any, last: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which have missed a window of theirs, and which all of them."""
+        return (first < self.opened) & (first <= last), (last < self.opened) & (first <= last)
+
+    def _count(self, missed: Any, gone: Any, rows: npt.NDArray[np.int64]) -> None:
+        self.counts.late += int(rows[missed].sum())
+        self.counts.dropped += int(rows[gone].sum())
+
+    def _late(self, rows: pa.Table, first: Any, last: Any, missed: Any) -> Late:
+        first, last = first[missed], last[missed]
+        n_missed = np.minimum(last, self.opened - 1) - first + 1
+        n_kept = np.where(last == OPEN_END, -1, np.maximum(last - np.maximum(first, self.opened) + 1, 0))
+        reason = pa.DictionaryArray.from_arrays(
+            pa.array((n_kept != 0).astype(np.int32)), pa.array(["all its windows are closed", "some of its windows are closed"])
+        )
+        return Late(late_rows(rows.filter(pa.array(missed)), reason.cast(pa.string()), n_missed, n_kept))
+
+    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+        low = punctuation.low_watermark(self.what.time)
+        if low is None:
+            return []
+        stop = OPEN_END if low == END else self.what.window.closed_below(low)
+        if stop <= self.opened:
+            return []
+        closed = self.keeping.close(self.opened, int(stop))
+        self.keeping.expire(int(stop))
+        self.opened = int(stop)
+        out: list[Message] = []
+        if closed is not None and len(closed.wid):
+            self.counts.results += len(closed.wid)
+            out.append(Batch(self._result(closed)))
+        return [*out, Punctuation.linear("wid", self.opened)]
+
+    def _result(self, closed: Closed) -> pa.Table:
+        ticks = self.what.ticks
+        start, end = self.what.window.interval(closed.wid)
+        times = [pa.nulls(len(closed.wid), ticks.type) if start is None else ticks.decode(start), ticks.decode(end)]
+        keys = pick(closed.keys, closed.group)
+        results = [closed.results[i] for _, i in self.what.outputs()]
+        columns = [pa.array(closed.wid), *times, *(keys.columns if keys.num_columns else []), *results]
+        return pa.table(columns, schema=self._schema)
+
+    def snapshot(self) -> Snapshot:
+        self._sizes = self.keeping.segments()
+        head = {
+            "opened": self.opened,
+            "counts": vars(self.counts),
+            "segments": {name: segment.id for name, segment in self._sizes.items()},
+        }
+        return Snapshot(head, {segment.id: segment for segment in self._sizes.values()})
+
+    def restore(self, head: dict[str, Any], load: Load) -> None:
+        self.opened = head["opened"]
+        self.counts = Counts(**head["counts"])
+        self._sizes = {name: load(id) for name, id in head["segments"].items()}
+        self.keeping.restore(self._sizes)
+
+    def decode(self, tables: dict[str, pa.Table]) -> object:
+        return self.keeping.decode(tables)
+
+    def held(self) -> Held:
+        return Held(self.keeping.rows, sum(segment.size for segment in self.keeping.segments().values()))
+
+
+def late_rows(rows: pa.Table, reason: pa.Array, missed: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> pa.Table:
+    """Rows of the late output: the row, why it is here, how many windows it missed and in how many it still counts.
+
+    `windows_kept` is null where the number is open (landmark windows).
+    """
+    return rows.append_column("late_reason", reason).append_column(
+        "windows_missed", pa.array(missed)
+    ).append_column("windows_kept", pa.array(kept, mask=kept < 0))
+
+
+def late_schema(schema: pa.Schema) -> pa.Schema:
+    return (
+        schema.append(pa.field("late_reason", pa.string()))
+        .append(pa.field("windows_missed", pa.int64()))
+        .append(pa.field("windows_kept", pa.int64()))
+    )

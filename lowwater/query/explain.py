@@ -1,0 +1,85 @@
+"""EXPLAIN: the plan as text, from the sink to the sources, with the reason for each choice and the state it expects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowwater.model.progress import Delay
+from lowwater.model.ticks import Ticks
+from lowwater.query.plan import Input, Plan
+from lowwater.windows.context_free import ContextFree, Landmark, Sliding
+
+NAMES = {
+    "wid": "WID aggregate",
+    "panes": "Paned-WID aggregate",
+    "landmark": "Landmark aggregate",
+    "buffer": "Buffered aggregate (baseline)",
+}
+
+
+@dataclass(frozen=True)
+class Branch:
+    """What EXPLAIN shows of one input: the steps between the source and the aggregation, in the order they are done."""
+
+    name: str
+    steps: tuple[str, ...]
+
+
+def explain(plan: Plan, branches: Sequence[Branch], shards: int | None = None) -> str:
+    what = plan.what
+    aggregates = ", ".join(f"{name} = {aggregate}" for name, aggregate in what.aggregates)
+    lines = [
+        f"{NAMES[plan.tactic]}  {aggregates}",
+        f"   window   {describe(what.window, what.ticks)} over {what.time}" + ("" if what.anchored else ", from the first row on"),
+        f"   groups   {', '.join(what.group_by) or 'one for all rows'}",
+        f"   because  {plan.reason.why}",
+        f"   state    at most {plan.reason.bound}",
+        f"   ingest   {'rows are sent as they are' if plan.sends_rows else 'rows are reduced by (group, pane) where they are read'}",
+    ]
+    if shards is not None:
+        lines.append(f"   shards   {shards}, by a hash of the groups" if what.group_by else f"   shards   {shards}; without groups only one holds state")
+    indent = ""
+    if len(plan.inputs) > 1:
+        lines.append(f"└─ Meld  of {len(plan.inputs)} inputs: rows pass at once, progress is the minimum")
+        indent = "   "
+    for i, branch in zip(plan.inputs, branches, strict=True):
+        steps = [*reversed(branch.steps), f"Input {branch.name}"]
+        for depth, step in enumerate(steps):
+            lines.append(f"{indent}{'   ' * depth}└─ {step}")
+        lines.append(f"{indent}{'   ' * len(steps)}   progress {progress(i, what.time, what.ticks)}")
+    return "\n".join(lines)
+
+
+def progress(i: Input, time: str, ticks: Ticks) -> str:
+    policy = f"delay of at most {length(i.policy.ticks, ticks)}" if isinstance(i.policy, Delay) and i.policy.ticks else str(i.policy)
+    text = f"{time}, {policy}"
+    if i.punctuation is not None:
+        text += f"; rows with {i.punctuation.when} are punctuations up to {i.punctuation.upto}"
+    if i.source is not None:
+        text += f"; per {i.source}, the slowest counts"
+    if i.idle is not None:
+        text += f"; a source silent for {i.idle.after / 1e6:g} s is advanced by the clock"
+    return text
+
+
+def describe(window: ContextFree, ticks: Ticks) -> str:
+    if isinstance(window, Landmark):
+        restart = "" if window.period is None else f" anew every {length(window.period, ticks)}"
+        return f"RANGE ALL{restart} SLIDE {length(window.slide, ticks)}"
+    assert isinstance(window, Sliding)
+    return f"RANGE {length(window.range, ticks)} SLIDE {length(window.slide, ticks)}"
+
+
+def length(n: int, ticks: Ticks) -> str:
+    """A length in ticks for people."""
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+    if not ticks.is_time:
+        return str(n)
+    if not hasattr(ticks.type, "unit"):
+        return f"{n} day" + "s" * (n != 1)
+    for unit, seconds in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        size = seconds * per_second[ticks.type.unit]
+        if n and n % size == 0:
+            return f"{n // size} {unit}" + "s" * (n != size)
+    return f"{n} {ticks.type.unit}"

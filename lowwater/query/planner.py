@@ -1,0 +1,141 @@
+"""The planner: from what is asked to how it is done. Every choice and every refusal before running is made here.
+
+    window              aggregate       tactic     because
+    no overlap          any             wid        a row is in at most one window: one partial, kept by window id
+    overlapping         any             panes      a row is reduced once, however many windows overlap
+    landmark            bounded         landmark   what is closed folds into one partial a group
+    landmark            holistic        refused    every value would be kept for ever (with a period: landmark)
+
+`strategy` overrides the choice where the override is legal; it never changes results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lowwater.aggregates.base import Aggregate, Differential
+from lowwater.errors import BadAggregate, BadProgress, BadWindow, LowwaterError, UnknownColumn
+from lowwater.model.progress import Delay
+from lowwater.model.ticks import Length, Ticks
+from lowwater.operators.bucket import WindowedAggregation
+from lowwater.query.plan import TACTICS, Input, Plan, Reason
+from lowwater.windows.context_free import ContextFree, Landmark, Sliding
+
+RESERVED = ("wid", "window_start", "window_end")
+
+
+def plan(
+    inputs: Sequence[Input],
+    what: WindowedAggregation,
+    strategy: str = "auto",
+) -> Plan:
+    """Chooses the tactic, or refuses with a sentence."""
+    refuse_columns(what)
+    what.algebras()  # binds every aggregate to its column: types are refused here, before anything runs
+    window = what.window
+    if isinstance(window, Landmark):
+        choice, why = "landmark", "a landmark's windows only grow, so closed panes fold into one partial a group"
+        holistic = [str(a) for a in what.distinct if not a.bounded]
+        if holistic and window.period is None:
+            raise BadAggregate(
+                f"{', '.join(holistic)} over a landmark window would keep every value for ever; "
+                "give the landmark a period, or use a bounded aggregate."
+            )
+    elif isinstance(window, Sliding) and window.slide >= window.range:
+        choice, why = "wid", "windows do not overlap, so a row is in one window at most and is kept there"
+    else:
+        assert isinstance(window, Sliding)
+        rolled = [f"{a}: {_rollup(a)}" for a in what.distinct]
+        choice = "panes"
+        why = (
+            f"RANGE/SLIDE = {window.range / window.slide:g}, so a row is reduced once into its pane of {window.pane} ticks "
+            f"({window.panes_per_window} panes a window) and windows are rolled up ({'; '.join(rolled)})"
+        )
+    if strategy != "auto" and strategy != choice:
+        choice, why = _override(strategy, choice, what), f"asked for by strategy={strategy!r}"
+    return Plan(tuple(inputs), what, choice, Reason(choice, why, bound_text(what, choice, inputs)))
+
+
+def refuse_columns(what: WindowedAggregation) -> None:
+    for name in what.group_by:
+        if name not in what.schema.names:
+            raise UnknownColumn(name, what.schema.names, "group_by()")
+        type = what.schema.field(name).type
+        if pa.types.is_nested(type):
+            raise LowwaterError(f"group_by() cannot group by {name!r} of type {type}; select its parts first.")
+    names = [*RESERVED, *what.group_by]
+    for name, _ in what.aggregates:
+        if name in names:
+            raise LowwaterError(f"The result would have two columns named {name!r}; give the aggregate another name.")
+        names.append(name)
+    if not what.aggregates:
+        raise BadAggregate("agg() needs at least one aggregate, as in agg(n=lw.count()).")
+
+
+def _rollup(aggregate: Aggregate) -> str:
+    if not aggregate.bounded:
+        return "holistic, values kept per pane and merged by rank"
+    return "differential" if aggregate.differential is Differential.FULL else "not differential, panes combined by doubling"
+
+
+def _override(strategy: str, choice: str, what: WindowedAggregation) -> str:
+    if strategy not in TACTICS:
+        raise LowwaterError(f"strategy={strategy!r} is unknown; use auto, {', '.join(TACTICS)}.")
+    if isinstance(what.window, Landmark) and strategy in ("wid", "panes"):
+        raise BadWindow(
+            f"strategy={strategy!r} would enumerate the open id range of a landmark window; use landmark or buffer."
+        )
+    if isinstance(what.window, Sliding) and strategy == "landmark":
+        raise BadWindow("strategy='landmark' is for RANGE ALL; this window has a RANGE.")
+    return strategy
+
+
+def slots(window: ContextFree, tactic: str, spread: int) -> int:
+    """How many partials a group can hold at most, with `spread` ticks between low-watermark and newest row."""
+    if isinstance(window, Sliding):
+        step = window.pane if tactic == "panes" else window.slide
+        return -(-(window.range + spread) // step) + 1
+    return -(-spread // window.slide) + 2
+
+
+def bound_text(what: WindowedAggregation, tactic: str, inputs: Sequence[Input]) -> str:
+    """The state bound as EXPLAIN prints it; tests assert it through `slots`."""
+    delays = [i.policy.ticks for i in inputs if isinstance(i.policy, Delay)]
+    known = len(delays) == len(inputs)
+    spread = max(delays) if known else 0
+    if tactic == "buffer":
+        return "the rows of the last RANGE and of the disorder beyond it"
+    holistic = "" if all(a.bounded for a in what.distinct) else ", each with its values"
+    unit = "panes" if tactic == "panes" else "windows" if tactic == "wid" else "partials"
+    extra = "" if known and len(inputs) == 1 and inputs[0].source is None else " plus those in which sources are apart"
+    return f"{slots(what.window, tactic, spread)} {unit} x groups with rows in them{holistic}{extra}"
+
+
+def window_of(
+    ticks: Ticks, range: Length, slide: Length | None, origin: object, period: Length | None
+) -> tuple[ContextFree, bool]:
+    """The window a user asked for, in ticks, and whether its origin is known now."""
+    anchored = origin != "first"
+    at = 0 if origin is None or not anchored else ticks.point(origin, "origin")
+    if isinstance(range, str) and range.strip().lower() == "all":
+        if slide is None:
+            raise BadWindow("RANGE ALL needs a SLIDE, as in window(range='all', slide='1 minute').")
+        restart = None if period is None else ticks.length(period, "PERIOD")
+        return Landmark(ticks.length(slide, "SLIDE"), at, restart), anchored
+    if period is not None:
+        raise BadWindow("period= belongs to landmark windows, window(range='all', ...); this window has a RANGE.")
+    length = ticks.length(range, "RANGE")
+    return Sliding(length, length if slide is None else ticks.length(slide, "SLIDE"), at), anchored
+
+
+def progress_field(schema: pa.Schema, progress: str | None, name: str) -> pa.Field:
+    """The progressing attribute of a stream, or a refusal."""
+    if not progress:
+        raise BadProgress(
+            f"Stream {name!r} has no progressing attribute; name the column that windows are over, as in stream(df, progress='ts')."
+        )
+    if progress not in schema.names:
+        raise UnknownColumn(progress, schema.names, f"progress= of stream {name!r}")
+    return schema.field(progress)

@@ -1,0 +1,117 @@
+"""Segments: immutable named tables as bytes, the unit in which state is written, fetched and cached.
+
+A segment's id is the hash of its content. Two segments of one id are therefore the same, whichever attempt of whichever
+worker wrote them, and a cache keyed by id can be stale only in what it lacks. A batch writes the segments it made and
+deletes those it made dead; everything else stays as it is.
+
+Layout: magic "LW", version, number of tables, then for each table its name, its rows, its length and an Arrow IPC stream.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from lowwater.errors import CheckpointMismatch
+
+_MAGIC = b"LW"
+VERSION = 1
+T = TypeVar("T")
+
+
+def pack(tables: dict[str, pa.Table]) -> bytes:
+    """Named tables as bytes."""
+    parts = [_MAGIC, struct.pack("<BH", VERSION, len(tables))]
+    for name, table in tables.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        body = sink.getvalue()
+        title = name.encode()
+        parts += [struct.pack("<HqQ", len(title), table.num_rows, body.size), title, memoryview(body)]
+    return b"".join(parts)
+
+
+def unpack(data: bytes | memoryview) -> dict[str, pa.Table]:
+    """The inverse of `pack`; columns point into `data`, nothing is copied."""
+    buffer = pa.py_buffer(data)
+    view = memoryview(buffer)
+    if bytes(view[:2]) != _MAGIC:
+        raise CheckpointMismatch("A segment in the state was not written by lowwater; start with a new checkpoint.")
+    version, count = struct.unpack_from("<BH", view, 2)
+    if version != VERSION:
+        raise CheckpointMismatch(
+            f"The state was written in segment format {version}, this lowwater reads format {VERSION}; use a matching version or a new checkpoint."
+        )
+    tables = {}
+    at = 5
+    for _ in range(count):
+        title, rows, size = struct.unpack_from("<HqQ", view, at)
+        at += struct.calcsize("<HqQ")
+        name = bytes(view[at : at + title]).decode()
+        at += title
+        table = pa.ipc.open_stream(buffer.slice(at, size)).read_all()
+        at += size
+        # An IPC stream does not keep the number of rows of a table without columns (the keys of a query without GROUP BY).
+        tables[name] = table if table.num_columns else pa.table({"": pa.nulls(rows)}).select([])
+    return tables
+
+
+@dataclass(frozen=True)
+class Segment(Generic[T]):
+    """An immutable piece of state: the decoded value and, once written, its id and size."""
+
+    value: T
+    id: str
+    data: bytes | None
+    size: int
+
+    @staticmethod
+    def of(value: T, tables: dict[str, pa.Table]) -> Segment[T]:
+        data = pack(tables)
+        return Segment(value, blake2b(data, digest_size=16).hexdigest(), data, len(data))
+
+
+class SegmentCache:
+    """Decoded segments by id, least recently used first out, at most `budget` bytes of encoded size.
+
+    It lives as long as the worker process. Shards move between workers from batch to batch: what a worker lacks it
+    fetches from the state store, which alone is the truth.
+    """
+
+    def __init__(self, budget: int = 512 << 20) -> None:
+        self._budget = budget
+        self._held = 0
+        self._values: OrderedDict[str, tuple[object, int]] = OrderedDict()
+        self.hits = 0
+        self.misses = 0
+
+    def get(self, id: str, size: int, load: Callable[[], object]) -> object:
+        found = self._values.get(id)
+        if found is not None:
+            self.hits += 1
+            self._values.move_to_end(id)
+            return found[0]
+        self.misses += 1
+        value = load()
+        self.put(id, size, value)
+        return value
+
+    def put(self, id: str, size: int, value: object) -> None:
+        if id in self._values:
+            return
+        self._values[id] = (value, size)
+        self._held += size
+        while self._held > self._budget and len(self._values) > 1:
+            _, (_, dropped) = self._values.popitem(last=False)
+            self._held -= dropped
+
+
+CACHE = SegmentCache()
+"""The cache of this process; in a module, since anything in __main__ is pickled anew for every task."""

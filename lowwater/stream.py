@@ -1,0 +1,316 @@
+"""The fluent API: describes a query, runs nothing. A backend gives the frames that hold the rows and the verbs that run.
+
+>>> import pyarrow as pa, lowwater as lw
+>>> rows = pa.table({"ts": [1, 2, 11, 3], "k": ["a", "a", "b", "a"]})
+>>> late_by_10 = lw.stream(rows, name="rows", progress="ts", disorder=10)
+>>> late_by_10.window(range=10).group_by("k").agg(n=lw.count()).collect().to_pylist()
+[{'wid': 0, 'window_start': 0, 'window_end': 10, 'k': 'a', 'n': 3}, {'wid': 1, 'window_start': 10, 'window_end': 20, 'k': 'b', 'n': 1}]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lowwater.aggregates.base import Aggregate
+from lowwater.errors import BadAggregate, BadProgress, LowwaterError, UnknownColumn
+from lowwater.model.progress import Delay, DelayRows, Idle, Learned, Policy
+from lowwater.model.ticks import Length, Ticks, microseconds
+from lowwater.operators.bucket import WindowedAggregation
+from lowwater.query import planner
+from lowwater.query.explain import Branch, explain
+from lowwater.query.plan import Input, Plan, PunctuatedBy
+
+RowFunction = Callable[[pa.Table], pa.Table]
+
+
+class Frame(Protocol):
+    """Rows of one input as a backend holds them. Conditions and expressions are SQL text, evaluated by the backend."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def keep(self) -> str | None:
+        """The column that says which rows the selects let through: progress is learned from all rows."""
+
+    @property
+    def backend(self) -> Backend: ...
+
+    def where(self, condition: str) -> Frame: ...
+
+    def with_column(self, name: str, expression: str) -> Frame: ...
+
+    def select(self, columns: Sequence[str]) -> Frame: ...
+
+    def apply(self, function: RowFunction, schema: pa.Schema) -> Frame: ...
+
+
+class Backend(Protocol):
+    """What runs a plan. Verbs that a backend does not have it refuses with a sentence."""
+
+    def collect(self, plan: Plan, frames: Sequence[Any], **options: Any) -> pa.Table: ...
+
+    def to_spark(self, plan: Plan, frames: Sequence[Any], **options: Any) -> Any: ...
+
+    def start(self, plan: Plan, frames: Sequence[Any], **options: Any) -> Any: ...
+
+
+# -- progress policies, as users name them --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Disorder:
+    """A progress policy before the type of the progressing attribute is known."""
+
+    policy: Callable[[Ticks], Policy]
+    punctuation: PunctuatedBy | None = None
+
+
+def ordered() -> Disorder:
+    """Rows of a source come in order of the progressing attribute."""
+    return Disorder(lambda ticks: Delay(0))
+
+
+def delay(at_most: Length) -> Disorder:
+    """No row comes more than this behind the largest value of its source."""
+    return Disorder(lambda ticks: Delay(_not_negative(ticks.length(at_most, "disorder"), "disorder")))
+
+
+def delay_rows(at_most: int) -> Disorder:
+    """No row comes more than so many rows after one of a larger value (k-slack)."""
+    if at_most < 1:
+        raise BadProgress(f"delay_rows() needs at least 1 row, not {at_most}; for a stream in order use ordered().")
+    return Disorder(lambda ticks: DelayRows(at_most))
+
+
+def learned(quantile: float = 0.999, margin: float = 1.0, warmup: int = 1000) -> Disorder:
+    """The delay is learned: so large that this share of the rows seen so far would have been in time."""
+    if not 0 < quantile <= 1:
+        raise BadProgress(f"learned() needs a quantile above 0 and up to 1, not {quantile}.")
+    return Disorder(lambda ticks: Learned(quantile, margin, warmup))
+
+
+def punctuated(when: str, upto: str, closed: bool = True) -> Disorder:
+    """Progress is in the data: rows for which column `when` is true promise that no row up to column `upto` follows."""
+    return Disorder(lambda ticks: Policy(), PunctuatedBy(when, upto, closed))
+
+
+@dataclass(frozen=True)
+class idle:  # noqa: N801 - a setting, named as users write it
+    """Advance sources that are silent `after` so much system time, to `lag` behind the clock."""
+
+    after: Length
+    lag: Length
+
+    def resolved(self, ticks: Ticks, name: str) -> Idle:
+        if not (pa.types.is_timestamp(ticks.type) and ticks.type.unit == "us"):
+            raise BadProgress(f"idle= of stream {name!r} compares with the clock, so progress must be a timestamp, not {ticks.type}.")
+        return Idle(
+            _not_negative(microseconds(self.after, "idle after"), "idle after"),
+            _not_negative(microseconds(self.lag, "idle lag"), "idle lag"),
+        )
+
+
+def _not_negative(ticks: int, what: str) -> int:
+    if ticks < 0:
+        raise BadProgress(f"{what} must not be negative.")
+    return ticks
+
+
+# -- the query, step by step ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Branch:
+    frame: Frame
+    input: Input
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A progressing stream: rows and one attribute on which they progress, from one input or several melded ones."""
+
+    progress: str
+    _branches: tuple[_Branch, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._branches[0].frame.schema
+
+    def where(self, condition: str) -> Stream:
+        """Rows for which a condition holds. Progress is still learned from all rows."""
+        return self._each(lambda frame: frame.where(condition), f"Select  {condition}")
+
+    filter = where
+
+    def with_column(self, name: str, expression: str) -> Stream:
+        """Adds or replaces a column by an expression over the others."""
+        if name == self.progress:
+            raise LowwaterError(f"with_column() may not replace the progressing attribute {name!r}; derive a new column.")
+        return self._each(lambda frame: frame.with_column(name, expression), f"Apply  {name} = {expression}")
+
+    def select(self, *columns: str) -> Stream:
+        """Some columns; the progressing attribute and the sources' column must be among them."""
+        needed = [self.progress, *(b.input.source for b in self._branches if b.input.source)]
+        needed += [c for b in self._branches if b.input.punctuation for c in (b.input.punctuation.when, b.input.punctuation.upto)]
+        for column in needed:
+            if column not in columns:
+                raise LowwaterError(f"select() must keep {column!r}, on which the stream progresses.")
+        self._known(columns, "select()")
+        return self._each(lambda frame: frame.select(columns), f"Project  {', '.join(columns)}")
+
+    def apply(self, function: RowFunction, schema: pa.Schema) -> Stream:
+        """A function from an Arrow table to one of as many rows in the same order; it must keep the progress columns."""
+        if self.progress not in schema.names:
+            raise LowwaterError(f"apply() must keep the progressing attribute {self.progress!r} in its schema.")
+        name = getattr(function, "__name__", type(function).__name__)
+        return self._each(lambda frame: frame.apply(function, schema), f"Apply  {name}")
+
+    def union(self, *others: Stream) -> Stream:
+        """Meld: rows of all streams; progress is that of the slowest."""
+        branches = self._branches
+        for other in others:
+            if other.progress != self.progress or other.schema.field(other.progress).type != self.schema.field(self.progress).type:
+                raise BadProgress(
+                    f"union() needs the same progressing attribute on both sides; here {self.progress!r} "
+                    f"({self.schema.field(self.progress).type}) meets {other.progress!r} ({other.schema.field(other.progress).type})."
+                )
+            if set(other.schema.names) != set(self.schema.names):
+                raise LowwaterError(
+                    f"union() needs the same columns on both sides; they differ in {sorted(set(other.schema.names) ^ set(self.schema.names))}."
+                )
+            branches = branches + other._branches
+        names = [b.input.name for b in branches]
+        if len(set(names)) < len(names):
+            raise LowwaterError(f"union() needs inputs of different names, but has {names}; name them by stream(..., name=).")
+        return dataclasses.replace(self, _branches=branches)
+
+    def window(
+        self, range: Length, slide: Length | None = None, *, origin: object = None, period: Length | None = None
+    ) -> Windowed:
+        """RANGE and SLIDE over the progressing attribute.
+
+        `slide` defaults to `range` (tumbling); range="all" is a landmark window, starting anew every `period` if given.
+        Windows are aligned to the epoch, or to `origin`; origin="first" is the smallest value of the stream.
+        """
+        ticks = Ticks(self.schema.field(self.progress).type)
+        window, anchored = planner.window_of(ticks, range, slide, origin, period)
+        return Windowed(self, window, anchored)
+
+    def session(self, gap: Length) -> Windowed:
+        raise LowwaterError("session windows have semantics here but no operator yet; use window(range=, slide=).")
+
+    def _each(self, change: Callable[[Frame], Frame], step: str) -> Stream:
+        branches = []
+        for b in self._branches:
+            frame = change(b.frame)
+            branches.append(_Branch(frame, dataclasses.replace(b.input, keep=frame.keep), (*b.steps, step)))
+        return dataclasses.replace(self, _branches=tuple(branches))
+
+    def _known(self, columns: Sequence[str], where: str) -> None:
+        for column in columns:
+            if column not in self.schema.names:
+                raise UnknownColumn(column, self.schema.names, where)
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """A stream with a window over it."""
+
+    _stream: Stream
+    _window: Any
+    _anchored: bool
+    _groups: tuple[str, ...] = ()
+
+    def group_by(self, *columns: str) -> Windowed:
+        """One result for each value of these columns in each window; null is a value."""
+        self._stream._known(columns, "group_by()")
+        return dataclasses.replace(self, _groups=(*self._groups, *columns))
+
+    groupBy = group_by  # noqa: N815 - as Spark users know it
+
+    def agg(self, strategy: str = "auto", **aggregates: Aggregate) -> Query:
+        """What to compute; the keyword is the name of the result column."""
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise BadAggregate(f"agg({name}=...) takes an aggregate such as lw.count() or lw.sum('len'), not {aggregate!r}.")
+        what = WindowedAggregation(
+            self._window, self._stream.progress, self._stream.schema, self._groups, tuple(aggregates.items()), self._anchored
+        )
+        branches = self._stream._branches
+        plan = planner.plan([b.input for b in branches], what, strategy)
+        return Query(plan, tuple(b.frame for b in branches), tuple(Branch(b.input.name, b.steps) for b in branches))
+
+
+@dataclass(frozen=True)
+class Query:
+    """A planned query. It can be explained, and run by the backend that its frames belong to."""
+
+    plan: Plan
+    _frames: tuple[Frame, ...]
+    _branches: tuple[Branch, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.plan.what.result_schema()
+
+    def explain(self) -> str:
+        """The plan as text: what is done, why so, and how much state it will hold."""
+        return explain(self.plan, self._branches)
+
+    def collect(self, **options: Any) -> pa.Table:
+        """All results of a finite input, sorted by window and group."""
+        return self._backend.collect(self.plan, self._frames, **options)
+
+    def to_spark(self, **options: Any) -> Any:
+        """The results as a (streaming) Spark DataFrame."""
+        return self._backend.to_spark(self.plan, self._frames, **options)
+
+    def start(self, **options: Any) -> Any:
+        """Starts a streaming query with separate outputs for results, late rows and progress."""
+        return self._backend.start(self.plan, self._frames, **options)
+
+    @property
+    def _backend(self) -> Backend:
+        return self._frames[0].backend
+
+
+def open_stream(
+    frame: Frame,
+    name: str,
+    progress: str | None,
+    disorder: Disorder | Length | None,
+    source: str | None,
+    sources: Sequence[str],
+    idle_after: idle | None,
+) -> Stream:
+    """A stream over a backend's frame; see `lowwater.stream`."""
+    field = planner.progress_field(frame.schema, progress, name)
+    ticks = Ticks(field.type)
+    if disorder is None:
+        raise BadProgress(
+            f"Stream {name!r} does not say how late rows can be; give disorder='5 seconds', or lw.ordered(), lw.learned(), "
+            "lw.delay_rows(), lw.punctuated()."
+        )
+    how = disorder if isinstance(disorder, Disorder) else delay(disorder)
+    named = [source] if source else []
+    if how.punctuation is not None:
+        named += [how.punctuation.when, how.punctuation.upto]
+        upto = how.punctuation.upto
+        if upto in frame.schema.names and frame.schema.field(upto).type != field.type:
+            raise BadProgress(f"Punctuation column {upto!r} must have the type of {progress!r}, {field.type}, not {frame.schema.field(upto).type}.")
+    for column in named:
+        if column not in frame.schema.names:
+            raise UnknownColumn(column, frame.schema.names, f"stream {name!r}")
+    if sources and source is None:
+        raise BadProgress(f"sources= of stream {name!r} needs source=, the column that tells them apart.")
+    resolved = None if idle_after is None else idle_after.resolved(ticks, name)
+    single = Input(name, how.policy(ticks), source, tuple(sources), resolved, how.punctuation, frame.keep)
+    assert progress is not None
+    return Stream(progress, (_Branch(frame, single),))
