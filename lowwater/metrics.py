@@ -15,6 +15,8 @@ class SourceProgress:
     low_watermark: str | None
     largest_seen: str | None
     rows: int
+    holds_back: bool = False
+    """Whether it is at the minimum, so that all others wait for it."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,10 @@ class Metrics:
 
     @property
     def held_back_by(self) -> str | None:
-        """The source at the minimum: everything waits for it. A source without any progress comes first."""
-        if not self.sources:
+        """The source at the minimum, the first where several are: everything waits for it. None once all have ended."""
+        least = next((source for source in self.sources if source.holds_back), None)
+        if least is None:
             return None
-        least = min(self.sources, key=lambda s: (s.low_watermark is not None, s.low_watermark or ""))
         return least.source if least.input == least.source else f"{least.input}/{least.source}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""The fluent API: describes a query, runs nothing. A backend gives the frames that hold the rows and the verbs that run.
+"""The fluent API: describes a query, runs nothing. A backend gives frames that hold the rows and verbs that run it.
 
 >>> import pyarrow as pa, lowwater as lw
 >>> rows = pa.table({"ts": [1, 2, 11, 3], "k": ["a", "a", "b", "a"]})
 >>> late_by_10 = lw.stream(rows, name="rows", progress="ts", disorder=10)
->>> late_by_10.window(range=10).group_by("k").agg(n=lw.count()).collect().to_pylist()
-[{'wid': 0, 'window_start': 0, 'window_end': 10, 'k': 'a', 'n': 3}, {'wid': 1, 'window_start': 10, 'window_end': 20, 'k': 'b', 'n': 1}]
+>>> counts = late_by_10.window(range=10).group_by("k").agg(n=lw.count())
+>>> [(r["window_start"], r["window_end"], r["k"], r["n"]) for r in counts.collect().to_pylist()]
+[(0, 10, 'a', 3), (10, 20, 'b', 1)]
 """
 
 from __future__ import annotations
@@ -51,13 +52,16 @@ class Frame(Protocol):
 
 
 class Backend(Protocol):
-    """What runs a plan. Verbs that a backend does not have it refuses with a sentence."""
+    """What runs a plan over its frames. Verbs that a backend does not have it refuses with a sentence."""
 
-    def collect(self, plan: Plan, frames: Sequence[Any], **options: Any) -> pa.Table: ...
+    @property
+    def collect(self) -> Callable[..., pa.Table]: ...
 
-    def to_spark(self, plan: Plan, frames: Sequence[Any], **options: Any) -> Any: ...
+    @property
+    def to_spark(self) -> Callable[..., Any]: ...
 
-    def start(self, plan: Plan, frames: Sequence[Any], **options: Any) -> Any: ...
+    @property
+    def start(self) -> Callable[..., Any]: ...
 
 
 # -- progress policies, as users name them --------------------------------------------------------------------------
@@ -101,7 +105,7 @@ def punctuated(when: str, upto: str, closed: bool = True) -> Disorder:
 
 
 @dataclass(frozen=True)
-class idle:  # noqa: N801 - a setting, named as users write it
+class idle:
     """Advance sources that are silent `after` so much system time, to `lag` behind the clock."""
 
     after: Length
@@ -109,7 +113,9 @@ class idle:  # noqa: N801 - a setting, named as users write it
 
     def resolved(self, ticks: Ticks, name: str) -> Idle:
         if not (pa.types.is_timestamp(ticks.type) and ticks.type.unit == "us"):
-            raise BadProgress(f"idle= of stream {name!r} compares with the clock, so progress must be a timestamp, not {ticks.type}.")
+            raise BadProgress(
+                f"idle= of stream {name!r} compares with the clock, so progress must be a timestamp, not {ticks.type}."
+            )
         return Idle(
             _not_negative(microseconds(self.after, "idle after"), "idle after"),
             _not_negative(microseconds(self.lag, "idle lag"), "idle lag"),
@@ -152,13 +158,20 @@ class Stream:
     def with_column(self, name: str, expression: str) -> Stream:
         """Adds or replaces a column by an expression over the others."""
         if name == self.progress:
-            raise LowwaterError(f"with_column() may not replace the progressing attribute {name!r}; derive a new column.")
+            raise LowwaterError(
+                f"with_column() may not replace the progressing attribute {name!r}; derive a new column."
+            )
         return self._each(lambda frame: frame.with_column(name, expression), f"Apply  {name} = {expression}")
 
     def select(self, *columns: str) -> Stream:
         """Some columns; the progressing attribute and the sources' column must be among them."""
         needed = [self.progress, *(b.input.source for b in self._branches if b.input.source)]
-        needed += [c for b in self._branches if b.input.punctuation for c in (b.input.punctuation.when, b.input.punctuation.upto)]
+        needed += [
+            c
+            for b in self._branches
+            if b.input.punctuation
+            for c in (b.input.punctuation.when, b.input.punctuation.upto)
+        ]
         for column in needed:
             if column not in columns:
                 raise LowwaterError(f"select() must keep {column!r}, on which the stream progresses.")
@@ -166,7 +179,7 @@ class Stream:
         return self._each(lambda frame: frame.select(columns), f"Project  {', '.join(columns)}")
 
     def apply(self, function: RowFunction, schema: pa.Schema) -> Stream:
-        """A function from an Arrow table to one of as many rows in the same order; it must keep the progress columns."""
+        """A function from an Arrow table to one of as many rows in the same order, the progress columns kept."""
         if self.progress not in schema.names:
             raise LowwaterError(f"apply() must keep the progressing attribute {self.progress!r} in its schema.")
         name = getattr(function, "__name__", type(function).__name__)
@@ -175,20 +188,29 @@ class Stream:
     def union(self, *others: Stream) -> Stream:
         """Meld: rows of all streams; progress is that of the slowest."""
         branches = self._branches
+        ours = self.schema.field(self.progress)
         for other in others:
-            if other.progress != self.progress or other.schema.field(other.progress).type != self.schema.field(self.progress).type:
+            theirs = other.schema.field(other.progress)
+            if (theirs.name, theirs.type) != (ours.name, ours.type):
                 raise BadProgress(
-                    f"union() needs the same progressing attribute on both sides; here {self.progress!r} "
-                    f"({self.schema.field(self.progress).type}) meets {other.progress!r} ({other.schema.field(other.progress).type})."
+                    f"union() needs the same progressing attribute on both sides; here {ours.name!r} ({ours.type}) "
+                    f"meets {theirs.name!r} ({theirs.type})."
                 )
-            if set(other.schema.names) != set(self.schema.names):
-                raise LowwaterError(
-                    f"union() needs the same columns on both sides; they differ in {sorted(set(other.schema.names) ^ set(self.schema.names))}."
-                )
+            differing = sorted(set(other.schema.names) ^ set(self.schema.names))
+            if differing:
+                raise LowwaterError(f"union() needs the same columns on both sides; they differ in {differing}.")
+            for name in self.schema.names:
+                if other.schema.field(name).type != self.schema.field(name).type:
+                    raise LowwaterError(
+                        f"union() needs the same types on both sides; {name!r} is {self.schema.field(name).type} and "
+                        f"{other.schema.field(name).type}."
+                    )
             branches = branches + other._branches
         names = [b.input.name for b in branches]
         if len(set(names)) < len(names):
-            raise LowwaterError(f"union() needs inputs of different names, but has {names}; name them by stream(..., name=).")
+            raise LowwaterError(
+                f"union() needs inputs of different names, but has {names}; name them by stream(..., name=)."
+            )
         return dataclasses.replace(self, _branches=branches)
 
     def window(
@@ -233,15 +255,22 @@ class Windowed:
         self._stream._known(columns, "group_by()")
         return dataclasses.replace(self, _groups=(*self._groups, *columns))
 
-    groupBy = group_by  # noqa: N815 - as Spark users know it
+    groupBy = group_by
 
     def agg(self, strategy: str = "auto", **aggregates: Aggregate) -> Query:
         """What to compute; the keyword is the name of the result column."""
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
-                raise BadAggregate(f"agg({name}=...) takes an aggregate such as lw.count() or lw.sum('len'), not {aggregate!r}.")
+                raise BadAggregate(
+                    f"agg({name}=...) takes an aggregate such as lw.count() or lw.sum('len'), not {aggregate!r}."
+                )
         what = WindowedAggregation(
-            self._window, self._stream.progress, self._stream.schema, self._groups, tuple(aggregates.items()), self._anchored
+            self._window,
+            self._stream.progress,
+            self._stream.schema,
+            self._groups,
+            tuple(aggregates.items()),
+            self._anchored,
         )
         branches = self._stream._branches
         plan = planner.plan([b.input for b in branches], what, strategy)
@@ -295,16 +324,19 @@ def open_stream(
     ticks = Ticks(field.type)
     if disorder is None:
         raise BadProgress(
-            f"Stream {name!r} does not say how late rows can be; give disorder='5 seconds', or lw.ordered(), lw.learned(), "
-            "lw.delay_rows(), lw.punctuated()."
+            f"Stream {name!r} does not say how late rows can be; give disorder='5 seconds', or lw.ordered(), "
+            "lw.learned(), lw.delay_rows(), lw.punctuated()."
         )
     how = disorder if isinstance(disorder, Disorder) else delay(disorder)
     named = [source] if source else []
     if how.punctuation is not None:
         named += [how.punctuation.when, how.punctuation.upto]
         upto = how.punctuation.upto
-        if upto in frame.schema.names and frame.schema.field(upto).type != field.type:
-            raise BadProgress(f"Punctuation column {upto!r} must have the type of {progress!r}, {field.type}, not {frame.schema.field(upto).type}.")
+        given = frame.schema.field(upto).type if upto in frame.schema.names else field.type
+        if given != field.type:
+            raise BadProgress(
+                f"Punctuation column {upto!r} must have the type of {progress!r}, {field.type}, not {given}."
+            )
     for column in named:
         if column not in frame.schema.names:
             raise UnknownColumn(column, frame.schema.names, f"stream {name!r}")

@@ -64,10 +64,12 @@ class Grouped:
 
 
 def ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    return column.to_numpy()
+    return np.asarray(column.to_numpy(), np.int64)
 
 
-def lift(keys: pa.Table, slot: Slots, values: Sequence[pa.Array | None], time: Slots, algebras: Sequence[Algebra]) -> Grouped:
+def lift(
+    keys: pa.Table, slot: Slots, values: Sequence[pa.Array | None], time: Slots, algebras: Sequence[Algebra]
+) -> Grouped:
     """Reduces rows to one partial per (group, slot): the low-level sub-aggregation of TH 8.3.3."""
     group, distinct = factorise(keys)
     cell, group, slot, _ = _cells(group, slot)
@@ -83,7 +85,9 @@ def merge(parts: Sequence[Grouped], algebras: Sequence[Algebra]) -> Grouped:
     return regroup(together.keys, together.group, together.slot, together.partials, algebras)
 
 
-def regroup(keys: pa.Table, group: Codes, slot: Slots, partials: Sequence[Partial], algebras: Sequence[Algebra]) -> Grouped:
+def regroup(
+    keys: pa.Table, group: Codes, slot: Slots, partials: Sequence[Partial], algebras: Sequence[Algebra]
+) -> Grouped:
     """Combines rows of the same (group, slot) and sorts."""
     cell, cell_group, cell_slot, is_distinct = _cells(group, slot)
     if is_distinct:  # nothing to combine: only the order changes
@@ -144,7 +148,7 @@ def _cells(group: Codes, slot: Slots) -> tuple[npt.NDArray[np.intp], Codes, Slot
 
 
 def factorise(keys: pa.Table) -> tuple[Codes, pa.Table]:
-    """Codes 0..g-1 of the rows of a table and its distinct rows. Null is a value; NaN equals NaN and -0.0 equals 0.0."""
+    """Codes 0..g-1 of the rows of a table and its distinct rows. Null is a value; NaN equals NaN, -0.0 equals 0.0."""
     if not keys.num_columns:
         return np.zeros(keys.num_rows, np.int64), keys.slice(0, 1)
     code: Codes | None = None
@@ -168,7 +172,13 @@ def factorise(keys: pa.Table) -> tuple[Codes, pa.Table]:
 
 
 def _encode(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    whole = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    whole = (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks)
+        if column.num_chunks
+        else pa.array([], column.type)
+    )
     if pa.types.is_floating(whole.type):
         values = pc.add(whole, pa.scalar(0.0, whole.type))
         whole = pc.if_else(pc.fill_null(pc.is_nan(values), False), pa.scalar(float("nan"), whole.type), values)
@@ -195,7 +205,9 @@ def cover(
     return np.repeat(group, count), wid
 
 
-def runs(grouped: Grouped, group: Codes, first: Slots, stop: Slots) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def runs(
+    grouped: Grouped, group: Codes, first: Slots, stop: Slots
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """For each (group, [first, stop)) the contiguous rows [lo, hi) whose slots lie in it."""
     low, high = int(grouped.slot.min()), int(grouped.slot.max())
     slot, first, stop = grouped.slot - low, np.clip(first, low, high + 1) - low, np.clip(stop, low, high + 1) - low

@@ -71,9 +71,8 @@ class Ingest:
         marks = self._input.punctuation
         is_mark = None if marks is None else pc.fill_null(table.column(marks.when), False)
         missing = pc.is_null(time) if is_mark is None else pc.and_(pc.is_null(time), pc.invert(is_mark))
-        if time.null_count:
-            if pc.any(missing).as_py():
-                self._nulls.append(self._without_marks(table.filter(missing)))
+        if time.null_count and pc.any(missing).as_py():
+            self._nulls.append(self._without_marks(table.filter(missing)))
         present = pc.is_valid(time) if time.null_count else None
         if is_mark is not None:
             self._promise(table.filter(is_mark))
@@ -85,9 +84,7 @@ class Ingest:
             return
         ticks = self._bucket.ticks(table)
         source, names = self._sources(table)
-        self._progress.learn(
-            observe(self._input.policy, ticks, source, names, before=self._progress.reached(names))
-        )
+        self._progress.learn(observe(self._input.policy, ticks, source, names, before=self._progress.reached(names)))
         if self._input.keep is not None:
             kept = pc.fill_null(table.column(self._input.keep), False)
             table, ticks = table.filter(kept), ticks[kept.to_numpy()]
@@ -139,14 +136,21 @@ class Ingest:
         counted = (self._read, nulls.num_rows if nulls is not None else 0)
         facts = self._progress.facts()
         return [
-            encode(Run(self._port, facts, parts[i], rows[i], nulls if i == 0 and self._late else None, counted), self._bucket)
+            encode(
+                Run(self._port, facts, parts[i], rows[i], nulls if i == 0 and self._late else None, counted),
+                self._bucket,
+            )
             for i in shards
         ]
 
 
 def encode(run: Run, bucket: Bucket) -> bytes:
     facts = run.facts
-    memory = pa.FixedSizeListArray.from_arrays(pa.array(facts.memory.ravel()), max(1, facts.memory.shape[1])) if facts.memory.size else None
+    memory = (
+        pa.FixedSizeListArray.from_arrays(pa.array(facts.memory.ravel()), max(1, facts.memory.shape[1]))
+        if facts.memory.size
+        else None
+    )
     columns = {
         "source": pa.array(facts.source, pa.string()),
         "rows": facts.rows,
@@ -176,7 +180,14 @@ def decode(data: bytes, plan: Plan, bucket: Bucket) -> Run:
         memory = pc.list_flatten(facts.column("memory")).to_numpy().reshape(memory.shape)
     return Run(
         head["port"],
-        Facts(facts.column("source").to_pylist(), numbers["rows"], numbers["least"], numbers["most"], numbers["promised"], memory),
+        Facts(
+            facts.column("source").to_pylist(),
+            numbers["rows"],
+            numbers["least"],
+            numbers["most"],
+            numbers["promised"],
+            memory,
+        ),
         Grouped.of_tables(tables, bucket.algebras) if "partials" in tables else None,
         tables.get("rows"),
         tables.get("nulls"),

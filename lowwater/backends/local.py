@@ -5,6 +5,7 @@ It runs the same ingest and the same shards as Spark does, without Spark: a batc
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,10 @@ from lowwater.backends.shard import Shard
 from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
 from lowwater.operators.base import Batch
-from lowwater.operators.stateless import Apply, Project, Select
+from lowwater.operators.stateless import Apply, Project
 from lowwater.operators.window_aggregate import late_schema
 from lowwater.query.plan import Plan
-from lowwater.state.segments import Segment, pack, unpack
+from lowwater.state.segments import Segment, unpack
 
 Step = Callable[[pa.Table], pa.Table]
 KEEP = "__lw_keep"
@@ -71,7 +72,9 @@ class LocalFrame:
         def step(rows: pa.Table) -> pa.Table:
             return _rows(project.on_batch(0, Batch(rows)))
 
-        return LocalFrame(self.table, pa.schema([self.schema.field(c) for c in columns]), (*self.steps, step), self.keep)
+        return LocalFrame(
+            self.table, pa.schema([self.schema.field(c) for c in columns]), (*self.steps, step), self.keep
+        )
 
     def apply(self, function: Step, schema: pa.Schema) -> LocalFrame:
         def visible(rows: pa.Table) -> pa.Table:
@@ -130,7 +133,11 @@ def _expression(sql: str) -> Callable[[pa.Table], pa.Array]:
         except pl.exceptions.PolarsError as error:
             raise LowwaterError(f"Cannot evaluate {sql!r}: {str(error).splitlines()[0]}.") from error
         whole = found.combine_chunks()
-        return whole.cast(pa.string()) if pa.types.is_large_string(whole.type) or pa.types.is_string_view(whole.type) else whole
+        return (
+            whole.cast(pa.string())
+            if pa.types.is_large_string(whole.type) or pa.types.is_string_view(whole.type)
+            else whole
+        )
 
     return value
 
@@ -194,29 +201,30 @@ class LocalQuery:
 
     def restart(self) -> None:
         """Stops and starts from a snapshot through bytes, as a crash and restart would."""
-        revived = []
-        for i, shard in enumerate(self._shards):
-            saved = shard.snapshot()
-            stored = {id: pack_again(segment) for id, segment in saved.segments.items()}
-            fresh = Shard(self.plan, i, self.shards)
-            if saved.head["origin"] is not None:
-                fresh._open_at(saved.head["origin"])
-            fresh.restore(
-                saved.head, lambda id, stored=stored, fresh=fresh: Segment(fresh.decode(unpack(stored[id])), id, stored[id], len(stored[id]))
-            )
-            revived.append(fresh)
-        self._shards = revived
+        self._shards = [_revived(shard) for shard in self._shards]
 
 
-def pack_again(segment: Segment[Any]) -> bytes:
-    assert segment.data is not None
-    return segment.data
+def _revived(shard: Shard) -> Shard:
+    saved = shard.snapshot()
+    stored = {id: segment.data for id, segment in saved.segments.items()}
+    head = json.loads(json.dumps(saved.head))
+    fresh = Shard(shard.plan, shard.number, shard.shards)
+
+    def load(id: str) -> Segment[Any]:
+        data = stored[id]
+        assert data is not None
+        return Segment(fresh.decode(unpack(data)), id, data, len(data))
+
+    fresh.restore(head, load)
+    return fresh
 
 
 class LocalBackend:
     """Runs plans in this process."""
 
-    def collect(self, plan: Plan, frames: Sequence[LocalFrame], batch_rows: int | None = None, shards: int = 1) -> pa.Table:
+    def collect(
+        self, plan: Plan, frames: Sequence[LocalFrame], batch_rows: int | None = None, shards: int = 1
+    ) -> pa.Table:
         query = self.start(plan, frames, shards=shards)
         for port, of_port in enumerate(frames):
             table = of_port.table

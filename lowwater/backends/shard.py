@@ -40,7 +40,7 @@ class Output:
 
 
 class Shard:
-    """See the module text. `number` 0 also answers for what belongs to no group, such as rows without progress value."""
+    """See the module text. Shard 0 also answers for what belongs to no group, such as rows without a progress value."""
 
     def __init__(self, plan: Plan, number: int = 0, shards: int = 1) -> None:
         self.plan = plan
@@ -72,7 +72,9 @@ class Shard:
                 progress.end()
             if progress.low_watermark > NEVER:
                 low = progress.low_watermark
-                self._punctuate(self._meld(port, ALL if low == END else Punctuation.linear(self.plan.what.time, low)), out)
+                self._punctuate(
+                    self._meld(port, ALL if low == END else Punctuation.linear(self.plan.what.time, low)), out
+                )
         out.low_watermark = self.meld.emitted
         return out
 
@@ -179,6 +181,7 @@ class Shard:
         held = self.operator.held()
         ticks = self.plan.what.ticks
         counts = self.operator.counts
+        least = min((int(bound) for p in self.progress for bound in p.bound), default=END)
         return Metrics(
             rows=self.read,
             null_rows=self.nulls,
@@ -189,7 +192,14 @@ class Shard:
             state_bytes=held.bytes + sum(rows.nbytes for rows in self.waiting),
             low_watermark=shown(self.meld.emitted, ticks),
             sources=[
-                SourceProgress(i.name, source, shown(int(bound), ticks), shown(int(most), ticks), int(rows))
+                SourceProgress(
+                    i.name,
+                    source,
+                    shown(int(bound), ticks),
+                    shown(int(most), ticks),
+                    int(rows),
+                    bool(bound == least < END),
+                )
                 for i, p in zip(self.plan.inputs, self.progress, strict=True)
                 for source, bound, most, rows in zip(p.source, p.bound, p.most, p.rows, strict=True)
             ],

@@ -33,7 +33,7 @@ _BINS = 63 * _BINS_PER_OCTAVE + 1
 
 @dataclass(frozen=True)
 class Facts:
-    """What one run of rows in arrival order says of each source in it. `memory` is the policy's own, one row a source."""
+    """What one run of rows in arrival order says of each source in it. `memory` is the policy's own, a row a source."""
 
     source: list[str]
     rows: Int
@@ -53,7 +53,7 @@ class Policy:
     """How arrival bounds the future. The plain policy trusts punctuation in the data and nothing else."""
 
     def observe(self, time: Int, source: Int, before: Int) -> Int:
-        """The memory of a run: rows in arrival order, the index of each row's source, and what each source had reached."""
+        """The memory of a run: rows in arrival order, the index of each row's source, what each source had reached."""
         sources = len(before)
         return np.empty((sources, 0), np.int64)
 
@@ -131,10 +131,10 @@ class DelayRows(Policy):
 class Learned(Policy):
     """The delay is the `quantile` of the lateness seen so far, times `margin`; rows beyond it are late.
 
-    Lateness of a row = largest value of its source before it in the run, less its own, not below zero. Memory: a histogram of lateness with
-    eight bins an octave, so the delay is at most an eighth of an octave too long, and never too short. A fixed
-    histogram and not a random sketch: the same rows must give the same low-watermark when a batch is run again.
-    Until `warmup` rows have been seen of a source it holds its low-watermark back.
+    Lateness of a row = largest value of its source before it in the run, less its own, not below zero. Memory: a
+    histogram of lateness with eight bins an octave, so the delay is at most an eighth of an octave too long, and never
+    too short. A fixed histogram and not a random sketch: the same rows must give the same low-watermark when a batch
+    is run again. Until `warmup` rows have been seen of a source it holds its low-watermark back.
     """
 
     quantile: float
@@ -176,7 +176,7 @@ def _bin_top(bin: Int) -> npt.NDArray[np.float64]:
 
 
 def _running_max(values: Int, group: Int) -> Int:
-    """Largest value so far within each group; rows are sorted by group. Ranks keep groups apart in one running maximum."""
+    """Largest value so far within each group; rows are sorted by group. Ranks keep groups apart in one maximum."""
     if not len(values):
         return values
     distinct, rank = np.unique(values, return_inverse=True)

@@ -1,7 +1,7 @@
 """Which shard a group belongs to: a hash defined here, so that it stays the same for ever.
 
-State outlives versions of every library, and the hash functions of Python, pandas, Polars and Arrow promise nothing. It is
-computed on distinct groups only (after the sub-aggregation at the source), for whole columns at once:
+State outlives versions of every library, and the hash functions of Python, pandas, Polars and Arrow promise nothing.
+It is computed on distinct groups only (after the sub-aggregation at the source), for whole columns at once:
 
     fixed width   splitmix64 of the 64-bit value (decimals: of both words)
     text, binary  splitmix64 of sum(byte_i * P^i) mod 2^64 and of the length
@@ -36,7 +36,9 @@ def route(keys: pa.Table, shards: int) -> npt.NDArray[np.int64]:
     total = np.zeros(keys.num_rows, np.uint64)
     with np.errstate(over="ignore"):
         for column in keys.columns:
-            total = _mix(total * _Q + _hash(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)))
+            total = _mix(
+                total * _Q + _hash(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type))
+            )
     return (total % np.uint64(shards)).astype(np.int64)
 
 
@@ -71,7 +73,7 @@ def _words(column: pa.Array) -> npt.NDArray[np.int64]:
         return np.where(np.isnan(values), np.nan, values).view(np.int64)
     if pa.types.is_date32(t):
         column = column.cast(pa.int32())
-    return pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return np.asarray(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False), np.int64)
 
 
 def _hash_bytes(column: pa.Array) -> Hash:

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from lowwater.errors import BadProgress, BadWindow
 
 NEVER = -(2**62)
-"""Low-watermark of a source that has not shown any progress. Far from the ends of int64, so that adding lengths is safe."""
+"""Low-watermark of a source without any progress; far from the ends of int64, so that adding lengths is safe."""
 END = 2**63 - 1
 """Low-watermark of a source that has ended: the all-matching punctuation."""
 
@@ -42,7 +42,15 @@ _MICROSECONDS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_SHORT = {"us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "min": "minute", "h": "hour", "d": "day"}
+_SHORT = {
+    "us": "microsecond",
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "min": "minute",
+    "h": "hour",
+    "d": "day",
+}
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -56,7 +64,11 @@ def microseconds(length: Length, what: str) -> int:
     number, unit = Decimal(found[1]), found[2].lower()
     unit = _SHORT.get(unit, unit.removesuffix("s"))
     if unit not in _MICROSECONDS:
-        hint = "months and years vary in length; use days" if unit in ("month", "year") else "use " + ", ".join(_MICROSECONDS)
+        hint = (
+            "months and years vary in length; use days"
+            if unit in ("month", "year")
+            else "use " + ", ".join(_MICROSECONDS)
+        )
         raise BadWindow(f"{what} {length!r} has a unit that lowwater does not know: {hint}.")
     exact = number * _MICROSECONDS[unit]
     if exact != int(exact):
@@ -74,15 +86,16 @@ class Ticks:
         t = self.type
         if not (pa.types.is_timestamp(t) or pa.types.is_date32(t) or pa.types.is_integer(t) or self._small_decimal()):
             raise BadProgress(
-                f"A progressing attribute must be a timestamp, date, integer or decimal of up to 18 digits, not {t}; cast it first."
+                f"A progressing attribute must be a timestamp, date, integer or decimal of up to 18 digits, not {t}; "
+                "cast it first."
             )
 
     def _small_decimal(self) -> bool:
-        return pa.types.is_decimal(self.type) and self.type.precision <= 18
+        return bool(pa.types.is_decimal(self.type)) and self.type.precision <= 18
 
     @property
     def is_time(self) -> bool:
-        return pa.types.is_timestamp(self.type) or pa.types.is_date32(self.type)
+        return bool(pa.types.is_timestamp(self.type) or pa.types.is_date32(self.type))
 
     def encode(self, column: pa.Array) -> npt.NDArray[np.int64]:
         """Ticks of a column without nulls."""
@@ -92,7 +105,7 @@ class Ticks:
             return decimal_words(column)
         if pa.types.is_date32(self.type):
             column = column.cast(pa.int32())
-        return column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
 
     def decode(self, ticks: npt.NDArray[np.int64]) -> pa.Array:
         if self._small_decimal():
@@ -105,13 +118,17 @@ class Ticks:
         """A RANGE, SLIDE or delay in ticks; refuses a unit that does not fit the attribute."""
         timed = isinstance(length, timedelta) or (isinstance(length, str) and not _is_number(length))
         if isinstance(length, str) and re.fullmatch(r"\s*\d+\s*(rows?|tuples?)\s*", length, re.IGNORECASE):
-            raise BadWindow(f"{what} {length!r} counts rows, but the window is over a {self.type}; give a length in its unit.")
+            raise BadWindow(
+                f"{what} {length!r} counts rows, but the window is over a {self.type}; give a length in its unit."
+            )
         if not self.is_time:
             if timed:
-                raise BadWindow(f"{what} {length!r} is a length of time, but the progressing attribute is {self.type}; give a number.")
+                raise BadWindow(
+                    f"{what} {length!r} is a length of time, but progress is by {self.type}; give a number."
+                )
             return self._number(Decimal(str(length)), what)
         if not timed:
-            raise BadWindow(f"{what} {length!r} has no unit, but the progressing attribute is {self.type}; write e.g. '10 seconds'.")
+            raise BadWindow(f"{what} {length!r} has no unit, but progress is by {self.type}; write e.g. '10 seconds'.")
         micros = microseconds(length, what)
         per_second = Decimal(_PER_SECOND[self.type.unit]) if pa.types.is_timestamp(self.type) else Decimal(1) / 86_400
         ticks = micros * per_second / 1_000_000
@@ -150,7 +167,9 @@ def words_decimal(words: npt.NDArray[np.int64], type: pa.DataType) -> pa.Array:
     pairs = np.empty(2 * len(words), np.int64)
     pairs[0::2] = words
     pairs[1::2] = words >> 63
-    return pa.Array.from_buffers(pa.decimal128(type.precision, type.scale), len(words), [None, pa.py_buffer(pairs.tobytes())]).cast(type)
+    return pa.Array.from_buffers(
+        pa.decimal128(type.precision, type.scale), len(words), [None, pa.py_buffer(pairs.tobytes())]
+    ).cast(type)
 
 
 def checked(ticks: npt.NDArray[np.int64], what: str) -> npt.NDArray[np.int64]:

@@ -1,11 +1,12 @@
 """An operator: a state machine over batches and punctuations that knows neither clock nor backend.
 
-Four verbs: take a batch on a port, take a punctuation on a port, give out its state, take its state back. Two facts: what
-it holds, and what it demands of its input. The end of a stream is no fifth verb but the punctuation that matches all.
+Four verbs: take a batch on a port, take a punctuation on a port, give out its state, take its state back. Two facts:
+what it holds, and what it demands of its input. The end of a stream is no fifth verb but the punctuation that matches
+all.
 
-Every operator obeys four laws, and tests find every operator to check them: (i) nothing is emitted that an earlier emitted
-punctuation excludes; (ii) the result does not depend on how the input between two punctuations is cut into batches; (iii)
-snapshot and restore change nothing; (iv) after the all-matching punctuation nothing is held.
+Every operator obeys four laws, and tests find every operator to check them: (i) nothing is emitted that an earlier
+emitted punctuation excludes; (ii) the result does not depend on how the input between two punctuations is cut into
+batches; (iii) snapshot and restore change nothing; (iv) after the all-matching punctuation nothing is held.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class Operator(ABC):
 
     def restore(self, head: dict[str, Any], load: Load) -> None:
         """Takes state back into an operator just opened."""
+        return None
 
     def decode(self, tables: dict[str, pa.Table]) -> object:
         """The value of a segment from its tables."""

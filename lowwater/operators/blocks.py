@@ -4,21 +4,26 @@ A batch rewrites the few blocks that its slots fall into; blocks that time has p
 block at the edge is cut. With `width` slots a block, state of p slots is p / width segments, of which a batch touches
 those between the low-watermark and the newest row. Stored rows are live rows: no (group, slot) is kept twice, and none
 that no window will read.
+
+What a batch brings waits beside the blocks until the batch's punctuation has been answered: most of it is often closed
+and forgotten right away, and only the rest is sorted into blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from lowwater.aggregates.base import Algebra
-from lowwater.aggregates.grouped import Grouped, merge, regroup, gather
+from lowwater.aggregates.grouped import Grouped, Slots, gather, merge, regroup
 from lowwater.state.segments import Segment
 
 BLOCKS = 16
 """How many blocks the slots of one window are cut into, about."""
+
+Live = Callable[[Slots], npt.NDArray[np.bool_]]
 
 
 class Blocks:
@@ -29,58 +34,67 @@ class Blocks:
         self._width = max(1, width)
         self._blocks: dict[int, Grouped] = {}
         self._written: dict[int, Segment[Grouped]] = {}
+        self._waiting: list[Grouped] = []
 
     def absorb(self, grouped: Grouped) -> None:
+        self._waiting.append(grouped)
+
+    def settle(self) -> None:
+        """Sorts what is waiting into its blocks."""
+        if not self._waiting:
+            return
+        grouped = merge(self._waiting, self._algebras)
+        self._waiting = []
         number = grouped.slot // self._width
         for b in np.unique(number).tolist():
             part = grouped.where(number == b)
             before = self._blocks.get(b)
             self._put(b, part if before is None else merge([before, part], self._algebras))
 
-    def keep(self, live: "npt.NDArray[np.bool_] | None", b: int) -> None:
-        """Cuts block b to its live rows."""
-        block = self._blocks[b]
-        if live is None or not live.any():
-            del self._blocks[b]
-            self._written.pop(b, None)
-        elif not live.all():
-            self._put(b, block.where(live))
+    def keep(self, live: Live) -> None:
+        """Cuts everything to the slots that are live. Live slots are those from some slot on."""
+        self._waiting = [part for part in (part.where(live(part.slot)) for part in self._waiting) if len(part)]
+        for b in sorted(self._blocks):
+            rows = live(self._blocks[b].slot)
+            if rows.all():
+                return  # and so are all later blocks
+            if rows.any():
+                self._put(b, self._blocks[b].where(rows))
+            else:
+                del self._blocks[b]
+                self._written.pop(b, None)
+
+    def clear(self) -> None:
+        self._blocks, self._written, self._waiting = {}, {}, []
 
     def _put(self, b: int, block: Grouped) -> None:
         self._blocks[b] = block
         self._written.pop(b, None)
 
-    def numbers(self) -> list[int]:
-        return sorted(self._blocks)
-
-    def __getitem__(self, b: int) -> Grouped:
-        return self._blocks[b]
-
-    def below(self, slot: int) -> list[int]:
-        """Numbers of the blocks that begin below a slot."""
-        return [b for b in self._blocks if b * self._width < slot]
-
     def together(self, below: int | None = None) -> Grouped | None:
-        """All rows (or those of blocks that begin below a slot) as one sorted table."""
-        parts = [self._blocks[b] for b in (self.numbers() if below is None else sorted(self.below(below)))]
+        """All rows as one sorted table; with `below`, of blocks only those that begin below that slot."""
+        numbers = sorted(b for b in self._blocks if below is None or b * self._width < below)
+        parts = [self._blocks[b] for b in numbers] + self._waiting
         if not parts:
             return None
         if len(parts) == 1:
             return parts[0]
-        all_rows = gather(parts)
-        return regroup(all_rows.keys, all_rows.group, all_rows.slot, all_rows.partials, self._algebras)
+        rows = gather(parts)
+        return regroup(rows.keys, rows.group, rows.slot, rows.partials, self._algebras)
 
     @property
     def rows(self) -> int:
+        self.settle()
         return sum(len(block) for block in self._blocks.values())
 
-    def segments(self) -> dict[int, Segment[Grouped]]:
+    def segments(self) -> dict[str, Segment[Grouped]]:
         """The blocks as segments; only blocks changed since the last call are encoded."""
+        self.settle()
         for b, block in self._blocks.items():
             if b not in self._written:
                 self._written[b] = Segment.of(block, block.tables(self._algebras))
-        return dict(self._written)
+        return {str(b): segment for b, segment in self._written.items()}
 
-    def restore(self, segments: dict[int, Segment[Grouped]]) -> None:
-        self._written = dict(segments)
-        self._blocks = {b: segment.value for b, segment in segments.items()}
+    def restore(self, segments: dict[str, Segment[Grouped]]) -> None:
+        self._written = {int(b): segment for b, segment in segments.items()}
+        self._blocks = {b: segment.value for b, segment in self._written.items()}

@@ -1,8 +1,8 @@
 """Bucket: tags rows with window ids, and reduces what shares them (TH 6.1.3.1, Fig. 6-2; 8.3.3).
 
-The thesis tags each tuple with a range of ids and leaves grouping to Aggregate. Tuples of one pane share their range, so a
-batch is tagged by pane and reduced to one partial per (group, pane) at once; nothing is ever exploded row by row. The
-reduction keeps no state and so runs where the rows are read, before the shuffle.
+The thesis tags each tuple with a range of ids and leaves grouping to Aggregate. Tuples of one pane share their range,
+so a batch is tagged by pane and reduced to one partial per (group, pane) at once; nothing is ever exploded row by row.
+The reduction keeps no state and so runs where the rows are read, before the shuffle.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from lowwater.windows.context_free import ContextFree
 
 @dataclass(frozen=True)
 class WindowedAggregation:
-    """What is computed: window, groups and aggregates over a stream of this schema. Printed by EXPLAIN, sent to workers."""
+    """What is computed: window, groups and aggregates over a stream of this schema. EXPLAIN prints it; workers get it
+    as it is."""
 
     window: ContextFree
     time: str
@@ -73,7 +74,13 @@ class Bucket:
 
     def ticks(self, rows: pa.Table) -> npt.NDArray[np.int64]:
         column = rows.column(self.what.time)
-        whole = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        whole = (
+            column.chunk(0)
+            if column.num_chunks == 1
+            else pa.concat_arrays(column.chunks)
+            if column.num_chunks
+            else pa.array([], column.type)
+        )
         return checked(self.what.ticks.encode(whole), self.what.time)
 
     def reduce(self, rows: pa.Table, time: npt.NDArray[np.int64] | None = None) -> Grouped:

@@ -58,7 +58,11 @@ class RowBuffer(Keeping):
     def expire(self, stop: int) -> None:
         kept = []
         for rows, time in self._parts:
-            live = self._what.window.bounds(time)[1] >= stop if stop < np.iinfo(np.int64).max else np.zeros(len(time), bool)
+            live = (
+                self._what.window.bounds(time)[1] >= stop
+                if stop < np.iinfo(np.int64).max
+                else np.zeros(len(time), bool)
+            )
             if live.all():
                 kept.append((rows, time))
             elif live.any():

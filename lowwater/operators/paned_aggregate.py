@@ -1,12 +1,13 @@
 """Paned-WID: partials by (group, pane), rolled up into windows when they close (TH 6.2).
 
-A row is reduced once, into its pane of gcd(RANGE, SLIDE), however many windows overlap there: the cost of a row does not
-depend on RANGE/SLIDE. A window is a contiguous run of its group's panes; all windows that a punctuation closes are
+A row is reduced once, into its pane of gcd(RANGE, SLIDE), however many windows overlap there: the cost of a row does
+not depend on RANGE/SLIDE. A window is a contiguous run of its group's panes; all windows that a punctuation closes are
 answered together, each aggregate rolling up in the way its algebra allows (differences of prefix sums for exact
 differential ones, doubling for the others, ranks for holistic ones).
 
-State: panes that an open window still reads x groups that have rows in them. Landmark windows are the same machine whose
-windows all begin at the landmark: what is closed is folded into one partial a group, plus the panes not yet closed.
+State: panes that an open window still reads x groups that have rows in them. Landmark windows are the same machine
+whose windows all begin at the landmark: what is closed is folded into one partial a group, beside the panes that are
+not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra
-from lowwater.aggregates.grouped import Grouped, cover, regroup, runs
+from lowwater.aggregates.grouped import Grouped, cover, gather, merge, regroup, runs
 from lowwater.operators.blocks import BLOCKS, Blocks
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.window_aggregate import Closed, Keeping
@@ -50,19 +51,19 @@ class PanePartials(Keeping):
     def _answer(self, panes: Grouped, opened: int, stop: int) -> Closed:
         group, wid = cover(panes.group, panes.slot, self._window.pane_wids, opened, stop)
         lo, hi = runs(panes, group, *self._window.window_panes(wid))
-        results = [algebra.roll(partial, lo, hi) for algebra, partial in zip(self._algebras, panes.partials, strict=True)]
+        results = [
+            algebra.roll(partial, lo, hi) for algebra, partial in zip(self._algebras, panes.partials, strict=True)
+        ]
         return Closed(panes.keys, group, wid, results)
 
     def expire(self, stop: int) -> None:
-        reach = self._reach(stop)
-        for b in self._blocks.numbers() if reach is None else self._blocks.below(reach):
-            self._blocks.keep(self._window.pane_wids(self._blocks[b].slot)[1] >= stop, b)
+        self._blocks.keep(lambda pane: self._window.pane_wids(pane)[1] >= stop)
 
     def segments(self) -> dict[str, Segment[Any]]:
-        return {str(b): segment for b, segment in self._blocks.segments().items()}
+        return self._blocks.segments()
 
     def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        self._blocks.restore({int(b): segment for b, segment in segments.items()})
+        self._blocks.restore(segments)
 
     def decode(self, tables: dict[str, pa.Table]) -> Grouped:
         return Grouped.of_tables(tables, self._algebras)
@@ -88,37 +89,26 @@ class LandmarkPartials(PanePartials):
             return None
         if stop == OPEN_END:  # the end of the stream: the window of the last row is the last one that says anything new
             stop = max(int(part.slot.max()) for part in parts) + 1
-        return self._answer(self._joined(parts), opened, stop)
-
-    def _joined(self, parts: list[Grouped]) -> Grouped:
-        if len(parts) == 1:
-            return parts[0]
-        from lowwater.aggregates.grouped import gather
-
-        rows = gather(parts)
-        return regroup(rows.keys, rows.group, rows.slot, rows.partials, self._algebras)
+        return self._answer(merge(parts, self._algebras), opened, stop)
 
     def expire(self, stop: int) -> None:
-        """Folds closed panes into the base, which takes the slot of the last closed window; ended periods are dropped."""
+        """Folds closed panes into the base, which takes the slot of the last closed window; drops ended periods."""
+        self._base_segment = None
         if stop == OPEN_END:
-            self._base = self._base_segment = None
-            for b in self._blocks.numbers():
-                self._blocks.keep(None, b)
+            self._base = None
+            self._blocks.clear()
             return
         closed = self._blocks.together(below=stop)
-        parts = [part for part in (self._base, closed and closed.where(closed.slot < stop)) if part is not None and len(part)]
-        for b in self._blocks.below(stop):
-            self._blocks.keep(self._blocks[b].slot >= stop, b)
-        parts = [part.where(self._window.pane_wids(part.slot)[1] >= stop) for part in parts]
-        parts = [Grouped(part.keys, part.group, np.full(len(part), stop - 1), part.partials) for part in parts if len(part)]
-        self._base_segment = None
-        if not parts:
-            self._base = None
-            return
-        from lowwater.aggregates.grouped import gather
-
-        rows = gather(parts)
-        self._base = regroup(rows.keys, rows.group, rows.slot, rows.partials, self._algebras)
+        self._blocks.keep(lambda pane: pane >= stop)
+        parts = [part for part in (self._base, closed and closed.where(closed.slot < stop)) if part is not None]
+        live = [part.where(self._window.pane_wids(part.slot)[1] >= stop) for part in parts]
+        folded = [
+            Grouped(part.keys, part.group, np.full(len(part), stop - 1), part.partials) for part in live if len(part)
+        ]
+        self._base = None
+        if folded:
+            rows = gather(folded)
+            self._base = regroup(rows.keys, rows.group, rows.slot, rows.partials, self._algebras)
 
     def segments(self) -> dict[str, Segment[Any]]:
         named = super().segments()

@@ -1,8 +1,8 @@
 """Select, Project, Apply: no state, no order needed; each says what becomes of punctuation (TH 8.2).
 
-    Select   passes every punctuation: what cannot come cannot come filtered either
-    Project  keeps a punctuation that speaks of kept attributes only; over a dropped one it says nothing of the rest
-    Apply    a function of the row: punctuation passes if the attributes it names come out as they went in
+Select   passes every punctuation: what cannot come cannot come filtered either
+Project  keeps a punctuation that speaks of kept attributes only; over a dropped one it says nothing of the rest
+Apply    a function of the row: punctuation passes if the attributes it names come out as they went in
 """
 
 from __future__ import annotations

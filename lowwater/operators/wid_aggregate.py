@@ -18,6 +18,7 @@ from lowwater.operators.blocks import BLOCKS, Blocks
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.window_aggregate import Closed, Keeping
 from lowwater.state.segments import Segment
+from lowwater.windows.context_free import Sliding
 
 
 class WindowPartials(Keeping):
@@ -26,6 +27,7 @@ class WindowPartials(Keeping):
     def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
         self._window = what.window
         self._algebras = algebras
+        self._one_pane = isinstance(what.window, Sliding) and what.window.panes_per_window == 1
         first, last = what.window.pane_wids(np.zeros(1, np.int64))
         self._blocks = Blocks(algebras, int(last[0] - first[0] + 1) // BLOCKS)
 
@@ -33,7 +35,7 @@ class WindowPartials(Keeping):
         first, last = self._window.pane_wids(grouped.slot)
         first = np.maximum(first, opened)
         count = last - first + 1
-        if (count == 1).all():
+        if self._one_pane and (count == 1).all():  # tumbling: a pane is a window
             self._blocks.absorb(Grouped(grouped.keys, grouped.group, first, grouped.partials))
             return
         at = np.repeat(np.arange(len(grouped)), count)
@@ -51,14 +53,13 @@ class WindowPartials(Keeping):
         return Closed(rows.keys, rows.group, rows.slot, results)
 
     def expire(self, stop: int) -> None:
-        for b in self._blocks.below(stop):
-            self._blocks.keep(self._blocks[b].slot >= stop, b)
+        self._blocks.keep(lambda wid: wid >= stop)
 
     def segments(self) -> dict[str, Segment[Any]]:
-        return {str(b): segment for b, segment in self._blocks.segments().items()}
+        return self._blocks.segments()
 
     def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        self._blocks.restore({int(b): segment for b, segment in segments.items()})
+        self._blocks.restore(segments)
 
     def decode(self, tables: dict[str, pa.Table]) -> Grouped:
         return Grouped.of_tables(tables, self._algebras)

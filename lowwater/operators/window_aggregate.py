@@ -6,23 +6,25 @@ pane, landmark windows one partial a group, the buffering baseline the rows them
     rows     are reduced by Bucket (or come reduced from the source), checked against closed windows, and kept
     punctuation on time becomes punctuation on ids: every window that ends at or before it is answered and forgotten
 
-Late is a matter of windows, not of rows (S6): a row that misses some of its windows still counts in those that are open.
-It goes to the late output with the number of windows it missed, and is counted whether or not anyone reads that.
+Late is a matter of windows, not of rows (S6): a row that misses some of its windows still counts in those that are
+open. It goes to the late output with the number of windows it missed, and is counted whether or not anyone reads that.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Grouped, pick
 from lowwater.model.punctuation import Punctuation
-from lowwater.model.ticks import END, NEVER
+from lowwater.model.ticks import END
 from lowwater.operators.base import Batch, Held, Late, Load, Message, Operator, Snapshot
 from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.state.segments import Segment
@@ -100,11 +102,12 @@ class Counts:
 class WindowAggregate(Operator):
     """The driver. `opened` is the first window id that is not closed."""
 
-    def __init__(self, what: WindowedAggregation, keeping: type[Keeping] | Any) -> None:
+    def __init__(
+        self, what: WindowedAggregation, keeping: Callable[[WindowedAggregation, list[Algebra]], Keeping]
+    ) -> None:
         self.what = what
         self.bucket = Bucket(what)
-        self._make_keeping = keeping
-        self.keeping: Keeping = keeping(what, self.bucket.algebras)
+        self.keeping = keeping(what, self.bucket.algebras)
         self.opened = FIRST
         self.counts = Counts()
         self._schema = what.result_schema()
@@ -156,7 +159,8 @@ class WindowAggregate(Operator):
         n_missed = np.minimum(last, self.opened - 1) - first + 1
         n_kept = np.where(last == OPEN_END, -1, np.maximum(last - np.maximum(first, self.opened) + 1, 0))
         reason = pa.DictionaryArray.from_arrays(
-            pa.array((n_kept != 0).astype(np.int32)), pa.array(["all its windows are closed", "some of its windows are closed"])
+            pa.array((n_kept != 0).astype(np.int32)),
+            pa.array(["all its windows are closed", "some of its windows are closed"]),
         )
         return Late(late_rows(rows.filter(pa.array(missed)), reason.cast(pa.string()), n_missed, n_kept))
 
@@ -189,7 +193,7 @@ class WindowAggregate(Operator):
         self._sizes = self.keeping.segments()
         head = {
             "opened": self.opened,
-            "counts": vars(self.counts),
+            "counts": dict(vars(self.counts)),
             "segments": {name: segment.id for name, segment in self._sizes.items()},
         }
         return Snapshot(head, {segment.id: segment for segment in self._sizes.values()})
@@ -212,9 +216,11 @@ def late_rows(rows: pa.Table, reason: pa.Array, missed: npt.NDArray[np.int64], k
 
     `windows_kept` is null where the number is open (landmark windows).
     """
-    return rows.append_column("late_reason", reason).append_column(
-        "windows_missed", pa.array(missed)
-    ).append_column("windows_kept", pa.array(kept, mask=kept < 0))
+    return (
+        rows.append_column("late_reason", reason)
+        .append_column("windows_missed", pa.array(missed))
+        .append_column("windows_kept", pa.array(kept, mask=kept < 0))
+    )
 
 
 def late_schema(schema: pa.Schema) -> pa.Schema:

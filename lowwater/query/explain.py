@@ -31,14 +31,19 @@ def explain(plan: Plan, branches: Sequence[Branch], shards: int | None = None) -
     aggregates = ", ".join(f"{name} = {aggregate}" for name, aggregate in what.aggregates)
     lines = [
         f"{NAMES[plan.tactic]}  {aggregates}",
-        f"   window   {describe(what.window, what.ticks)} over {what.time}" + ("" if what.anchored else ", from the first row on"),
+        f"   window   {describe(what.window, what.ticks)} over {what.time}"
+        + ("" if what.anchored else ", from the first row on"),
         f"   groups   {', '.join(what.group_by) or 'one for all rows'}",
         f"   because  {plan.reason.why}",
         f"   state    at most {plan.reason.bound}",
-        f"   ingest   {'rows are sent as they are' if plan.sends_rows else 'rows are reduced by (group, pane) where they are read'}",
+        f"   ingest   rows are {'sent as they are' if plan.sends_rows else 'reduced by (group, pane) where they are read'}",
     ]
     if shards is not None:
-        lines.append(f"   shards   {shards}, by a hash of the groups" if what.group_by else f"   shards   {shards}; without groups only one holds state")
+        lines.append(
+            f"   shards   {shards}, by a hash of the groups"
+            if what.group_by
+            else f"   shards   {shards}; without groups only one holds state"
+        )
     indent = ""
     if len(plan.inputs) > 1:
         lines.append(f"└─ Meld  of {len(plan.inputs)} inputs: rows pass at once, progress is the minimum")
@@ -52,7 +57,11 @@ def explain(plan: Plan, branches: Sequence[Branch], shards: int | None = None) -
 
 
 def progress(i: Input, time: str, ticks: Ticks) -> str:
-    policy = f"delay of at most {length(i.policy.ticks, ticks)}" if isinstance(i.policy, Delay) and i.policy.ticks else str(i.policy)
+    policy = (
+        f"delay of at most {length(i.policy.ticks, ticks)}"
+        if isinstance(i.policy, Delay) and i.policy.ticks
+        else str(i.policy)
+    )
     text = f"{time}, {policy}"
     if i.punctuation is not None:
         text += f"; rows with {i.punctuation.when} are punctuations up to {i.punctuation.upto}"

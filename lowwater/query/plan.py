@@ -23,7 +23,7 @@ TACTICS: dict[str, type[Keeping]] = {
 
 @dataclass(frozen=True)
 class PunctuatedBy:
-    """Rows that are punctuations: `when` is true, `upto` says how far, `closed` whether that value itself is ended too."""
+    """Rows that are punctuations: `when` is true, `upto` says how far, `closed` whether that value itself is ended."""
 
     when: str
     upto: str
@@ -81,7 +81,7 @@ class Plan:
             [str(self.what.schema.field(name)) for name in self.what.group_by],
             [(name, repr(aggregate)) for name, aggregate in self.what.aggregates],
             self.tactic,
-            [(i.name, i.source, type(i.policy).__name__, [n for n in i.policy.empty(0).shape[1:]]) for i in self.inputs],
+            [(i.name, i.source, type(i.policy).__name__, list(i.policy.empty(0).shape[1:])) for i in self.inputs],
         ]
         text = json.dumps(meaning, default=str)
         return {"query": blake2b(text.encode(), digest_size=8).hexdigest(), "shards": shards, "meaning": text}

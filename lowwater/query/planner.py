@@ -50,7 +50,7 @@ def plan(
         rolled = [f"{a}: {_rollup(a)}" for a in what.distinct]
         choice = "panes"
         why = (
-            f"RANGE/SLIDE = {window.range / window.slide:g}, so a row is reduced once into its pane of {window.pane} ticks "
+            f"RANGE/SLIDE = {window.range / window.slide:g}, so a row is reduced once into a pane of {window.pane} ticks "
             f"({window.panes_per_window} panes a window) and windows are rolled up ({'; '.join(rolled)})"
         )
     if strategy != "auto" and strategy != choice:
@@ -77,7 +77,11 @@ def refuse_columns(what: WindowedAggregation) -> None:
 def _rollup(aggregate: Aggregate) -> str:
     if not aggregate.bounded:
         return "holistic, values kept per pane and merged by rank"
-    return "differential" if aggregate.differential is Differential.FULL else "not differential, panes combined by doubling"
+    return (
+        "differential"
+        if aggregate.differential is Differential.FULL
+        else "not differential, panes combined by doubling"
+    )
 
 
 def _override(strategy: str, choice: str, what: WindowedAggregation) -> str:
@@ -134,7 +138,8 @@ def progress_field(schema: pa.Schema, progress: str | None, name: str) -> pa.Fie
     """The progressing attribute of a stream, or a refusal."""
     if not progress:
         raise BadProgress(
-            f"Stream {name!r} has no progressing attribute; name the column that windows are over, as in stream(df, progress='ts')."
+            f"Stream {name!r} has no progressing attribute; name the column that windows are over, "
+            "as in stream(df, progress='ts')."
         )
     if progress not in schema.names:
         raise UnknownColumn(progress, schema.names, f"progress= of stream {name!r}")

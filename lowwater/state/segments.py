@@ -4,7 +4,7 @@ A segment's id is the hash of its content. Two segments of one id are therefore 
 worker wrote them, and a cache keyed by id can be stale only in what it lacks. A batch writes the segments it made and
 deletes those it made dead; everything else stays as it is.
 
-Layout: magic "LW", version, number of tables, then for each table its name, its rows, its length and an Arrow IPC stream.
+Layout: magic "LW", version, number of tables, then for each table its name, rows, length and an Arrow IPC stream.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pack(tables: dict[str, pa.Table]) -> bytes:
             writer.write_table(table)
         body = sink.getvalue()
         title = name.encode()
-        parts += [struct.pack("<HqQ", len(title), table.num_rows, body.size), title, memoryview(body)]
+        parts += [struct.pack("<HqQ", len(title), table.num_rows, body.size), title, body.to_pybytes()]
     return b"".join(parts)
 
 
@@ -47,7 +47,8 @@ def unpack(data: bytes | memoryview) -> dict[str, pa.Table]:
     version, count = struct.unpack_from("<BH", view, 2)
     if version != VERSION:
         raise CheckpointMismatch(
-            f"The state was written in segment format {version}, this lowwater reads format {VERSION}; use a matching version or a new checkpoint."
+            f"The state was written in segment format {version}, this lowwater reads format {VERSION}; "
+            "use a matching version or a new checkpoint."
         )
     tables = {}
     at = 5
@@ -58,7 +59,7 @@ def unpack(data: bytes | memoryview) -> dict[str, pa.Table]:
         at += title
         table = pa.ipc.open_stream(buffer.slice(at, size)).read_all()
         at += size
-        # An IPC stream does not keep the number of rows of a table without columns (the keys of a query without GROUP BY).
+        # An IPC stream loses the number of rows of a table without columns (the keys of a query without GROUP BY).
         tables[name] = table if table.num_columns else pa.table({"": pa.nulls(rows)}).select([])
     return tables
 

@@ -1,8 +1,8 @@
-"""The Spark backend: `to_spark` for any sink, `start` for a query with separate outputs, `collect` for a finite input."""
+"""The Spark backend: `to_spark` for any sink, `start` for separate outputs, `collect` for a finite input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ class SparkBackend:
     """Runs plans inside the SparkSession that the user's DataFrames belong to."""
 
     def to_spark(self, plan: Plan, frames: Sequence[SparkFrame], shards: int | None = None) -> DataFrame:
-        """Results as a DataFrame, streaming if the input is. Numbers are in `lastProgress.observedMetrics["lowwater"]`."""
+        """Results as a DataFrame, streaming if the input is. Metrics: `lastProgress.observedMetrics["lowwater"]`."""
         spark = frames[0].df.sparkSession
         session.configure(spark)
         number = shards or int(spark.conf.get(session.PARTITIONS) or 1)
@@ -52,8 +52,9 @@ class SparkBackend:
     ) -> RunningQuery:
         """Starts a streaming query.
 
-        A sink is a directory (parquet; each micro-batch overwrites its own part, so a repeated batch leaves no duplicates) or
-        a function of (DataFrame, batch id). `trigger` is what DataStreamWriter.trigger takes, e.g. {"availableNow": True}.
+        A sink is a directory (parquet; each micro-batch overwrites its own part, so a repeated batch leaves no
+        duplicates) or a function of (DataFrame, batch id). `trigger` is what DataStreamWriter.trigger takes, such as
+        {"availableNow": True}.
         """
         spark = frames[0].df.sparkSession
         if not all(frame.df.isStreaming for frame in frames):
@@ -69,7 +70,9 @@ class SparkBackend:
                 control.append(compile.heartbeats(spark))
             with session.configured(spark, number):
                 host = compile.packed(plan, [f.df for f in frames], number, late is not None, control)
-                writer = host.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(sinks)
+                writer = (
+                    host.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(sinks)
+                )
                 if name is not None:
                     writer = writer.queryName(name)
                 return writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
@@ -87,6 +90,3 @@ def _default_shards(spark: SparkSession) -> int:
     if found < 1:
         raise NeedsConfiguration("Spark reports no cores; give start() the number of shards, as in shards=8.")
     return int(found)
-
-
-Launch = Callable[[dict[str, Any] | None], Any]

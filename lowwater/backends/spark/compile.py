@@ -23,7 +23,9 @@ from lowwater.query.plan import Input, Plan
 OBSERVED = "lowwater"
 
 
-def packed(plan: Plan, frames: Sequence[DataFrame], shards: int, late: bool, control: Sequence[DataFrame] = ()) -> DataFrame:
+def packed(
+    plan: Plan, frames: Sequence[DataFrame], shards: int, late: bool, control: Sequence[DataFrame] = ()
+) -> DataFrame:
     """The host's output, still packed: one or a few rows a shard and batch, observed under the name `lowwater`."""
     finite = not any(df.isStreaming for df in frames)
     inputs = []

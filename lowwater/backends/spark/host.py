@@ -4,9 +4,9 @@
     Host        transformWithState, one group a shard: messages -> packed results, late rows, numbers; state in segments
     Unpack      mapInArrow: packed tables -> typed rows
 
-State in Spark: `head`, one small JSON value, and `segments`, a map from content hash to bytes. A batch writes the head and
-the segments it made and removes those it made dead. All of it is one version of Spark's state store: it is committed with
-the batch or not at all.
+State in Spark: `head`, one small JSON value, and `segments`, a map from content hash to bytes. A batch writes the
+head and the segments it made and removes those it made dead. All of it is one version of Spark's state store: it is
+committed with the batch or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from lowwater.backends.ingest import Ingest, Run, decode
 from lowwater.backends.shard import Shard
@@ -50,7 +50,7 @@ class IngestRun:
         yield from _addressed(blobs, run)
 
     def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Spark hands timestamps over in the session's time zone; the plan has them in UTC. The numbers are the same."""
+        """Spark hands timestamps over in the session's time zone, the plan has them in UTC; the numbers are equal."""
         fields = {f.name: f for f in self._plan.what.schema}
         schema = pa.schema([pa.field(f.name, fields[f.name].type) if f.name in fields else f for f in batch.schema])
         return batch if batch.schema.equals(schema) else batch.cast(schema)
@@ -89,7 +89,7 @@ class Host(StatefulProcessor):
         self._head = handle.getValueState("head", "json string")
         self._segments = handle.getMapState("segments", "id string", "data binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any = None) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any = None) -> Iterator[Row]:
         number = self._number(int(key[0]))
         shard = Shard(self._plan, number, self._shards)
         stored = self._restore(shard)
@@ -127,15 +127,19 @@ class Host(StatefulProcessor):
     def _restore(self, shard: Shard) -> set[str]:
         if self._finite or not self._head.exists():
             return set()
-        saved = json.loads(self._head.get()[0])
+        (text,) = self._head.get() or ("",)
+        saved = json.loads(text)
         head, sizes = saved["head"], saved["segments"]
 
         def load(id: str) -> Segment[Any]:
-            value = CACHE.get(id, sizes[id], lambda: shard.decode(unpack(self._segments.getValue((id,))[0])))
-            return Segment(value, id, None, sizes[id])
+            return Segment(CACHE.get(id, sizes[id], lambda: shard.decode(unpack(self._data(id)))), id, None, sizes[id])
 
         shard.restore(head, load)
         return set(sizes)
+
+    def _data(self, id: str) -> bytes:
+        (data,) = self._segments.getValue((id,)) or (b"",)
+        return bytes(data)
 
     def _store(self, shard: Shard, stored: set[str]) -> None:
         snapshot = shard.snapshot()

@@ -57,9 +57,7 @@ def _progress(host: DataFrame) -> DataFrame:
     """One row a source: how far it is, and whether it holds the others back."""
     told = host.where("shared is not null").agg({"shared": "max"}).collect()[0][0]
     metrics = Metrics.of_dict(json.loads(told)) if told else Metrics()
-    lows = [s.low_watermark for s in metrics.sources]
-    least = None if None in lows else min(lows, default=None)  # type: ignore[type-var]
-    rows = [(s.input, s.source, s.low_watermark, s.largest_seen, s.rows, s.low_watermark == least) for s in metrics.sources]
+    rows = [(s.input, s.source, s.low_watermark, s.largest_seen, s.rows, s.holds_back) for s in metrics.sources]
     return host.sparkSession.createDataFrame(rows, PROGRESS)
 
 
@@ -68,7 +66,7 @@ class Checkpoint:
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
         self._jvm: Any = spark._jvm
-        self._conf = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+        self._conf = spark._jsc.hadoopConfiguration()
         self.control = f"{directory.rstrip('/')}/lowwater/control"
         self._owner = f"{directory.rstrip('/')}/lowwater/query.json"
 

@@ -1,8 +1,8 @@
 """What lowwater needs of a Spark session: set where it may be set, asked for in one sentence where not.
 
-    state store   transformWithState needs the RocksDB provider (a setting of the session, may be changed while running)
-    Arrow batch   larger record batches into Python: fewer crossings
-    package       executors that are other processes get lowwater shipped as a zip
+state store   transformWithState needs the RocksDB provider (a setting of the session, may be changed while running)
+Arrow batch   larger record batches into Python: fewer crossings
+package       executors that are other processes get lowwater shipped as a zip
 """
 
 from __future__ import annotations
@@ -56,25 +56,28 @@ def configured(spark: SparkSession, shards: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
+        for name, earlier in before.items():
+            if earlier is None:
                 spark.conf.unset(name)
             else:
-                spark.conf.set(name, value)
+                spark.conf.set(name, earlier)
 
 
 def _set(spark: SparkSession, name: str, value: str) -> None:
     try:
         spark.conf.set(name, value)
     except Exception as error:  # a locked-down session: what kind of error depends on the deployment
-        raise NeedsConfiguration(f"lowwater could not set {name}={value} on this Spark session; set it where the session is built.") from error
+        raise NeedsConfiguration(
+            f"lowwater could not set {name}={value} on this Spark session; set it where the session is built."
+        ) from error
 
 
 def ship(spark: SparkSession) -> None:
     """Gives the package to executors that are other processes than the driver; once a Spark application."""
     context = spark.sparkContext
-    if context.master == "local" or context.master.startswith("local["):
-        # Workers are children of this process; unless told otherwise Spark would start whatever `python3` is on the PATH.
+    master = str(context.master)
+    if master == "local" or master.startswith("local["):
+        # Workers are children of this process; unless told otherwise Spark starts whatever `python3` is on the PATH.
         if not {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"} & os.environ.keys():
             context.pythonExec = sys.executable
         return

@@ -1,9 +1,10 @@
 """Shard keys that Spark's hash spreads one to a partition, for any number of partitions.
 
-Spark puts a group into partition pmod(murmur3(key, seed 42), partitions). For one 32-bit integer that hash is a bijection,
-so it can be run backwards: the key of shard i is the integer whose hash is exactly i. With n partitions, shards
-0..n-1 then lie in partitions 0..n-1. (The plain ids 0 and 1 both fall into the same one of two partitions, and half
-of the machine would idle.) Shard 0 has the same key whatever their number, so a changed number finds state to compare.
+Spark puts a group into partition pmod(murmur3(key, seed 42), partitions). For one 32-bit integer that hash is a
+bijection, so it can be run backwards: the key of shard i is the integer whose hash is exactly i. With n partitions,
+shards 0..n-1 then lie in partitions 0..n-1. (The plain ids 0 and 1 both fall into the same one of two partitions, and
+half of the machine would idle.) Shard 0 has the same key whatever their number, so a changed number finds state to
+compare.
 
 >>> [shard_key(i) for i in range(4)]
 [-1693959553, -1910889132, -1382833682, -876271479]

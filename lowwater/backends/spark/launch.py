@@ -1,0 +1,64 @@
+"""A local Spark session for the demo, the benchmark and the doctor. Users bring their own session; these have none.
+
+It is quiet: Spark's progress bar writes over ours, and its log would end up between the lines of a table.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from lowwater.errors import LowwaterError, NeedsConfiguration
+
+MEMORY = "4g"
+
+
+def local(cores: int | None = None, name: str = "lowwater") -> SparkSession:
+    """A session in this process with `cores` cores, by default all that this process may use."""
+    if SparkSession.getActiveSession() is not None:
+        raise LowwaterError("A Spark session is already running in this process; stop it or run this in another one.")
+    # Workers must be this interpreter, not whatever `python3` is on the PATH; and a machine whose own name does not
+    # resolve can still talk to itself.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    count = cores or available_cores()
+    builder = SparkSession.builder.master(f"local[{count}]").appName(name)
+    for key, value in settings(count).items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:  # a missing or an old Java shows in many shapes
+        raise NeedsConfiguration("Spark could not start; `lowwater doctor` says what is missing.") from error
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+@contextmanager
+def session(cores: int | None = None, name: str = "lowwater") -> Iterator[SparkSession]:
+    """As `local`, stopped at the end."""
+    spark = local(cores, name)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def settings(cores: int) -> dict[str, str]:
+    """As many shuffle partitions as cores: more would only add tasks that wait for each other."""
+    return {
+        "spark.driver.memory": MEMORY,
+        "spark.log.level": "OFF",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def available_cores() -> int:
+    """Cores this process may run on; fewer than the machine has when it is confined."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,397 @@
+"""The four laws of operators/base.py, for every operator of the package; a new one without a recipe fails here.
+
+A recipe says how to open an operator. Hypothesis writes what happens to it: batches, punctuations and, where the
+operator guards itself, rows that an earlier punctuation excludes. Window aggregation is one operator with several
+tactics of keeping state, and each of them is a recipe of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lowwater as lw
+import lowwater.operators as package
+from lowwater.model.punctuation import ALL, Constant, Punctuation
+from lowwater.operators.base import Batch, Held, Late, Message, Operator, Snapshot
+from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.buffered_aggregate import RowBuffer
+from lowwater.operators.meld import Meld
+from lowwater.operators.paned_aggregate import LandmarkPartials, PanePartials
+from lowwater.operators.stateless import Apply, Project, Select
+from lowwater.operators.wid_aggregate import WindowPartials
+from lowwater.operators.window_aggregate import Keeping, WindowAggregate
+from lowwater.state.segments import Segment, unpack
+from lowwater.windows.context_free import Landmark, Sliding
+from lowwater.windows.spec import Tuples
+from tests.compare import difference, multiset
+from tests.oracle import aggregate
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
+Row = dict[str, Any]
+Window = Sliding | Landmark
+
+BOUNDED = {"n": lw.count(), "s": lw.sum("v"), "low": lw.min("v"), "f": lw.first("v"), "a": lw.avg("v")}
+HOLISTIC = {"m": lw.median("v"), "d": lw.count_distinct("v")}
+ORACLE: dict[str, tuple[Any, ...]] = {
+    "n": ("count", None),
+    "s": ("sum", "v"),
+    "low": ("min", "v"),
+    "f": ("first", "v"),
+    "a": ("avg", "v"),
+    "m": ("median", "v"),
+    "d": ("count_distinct", "v"),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to open an operator over a window (none for those that know no windows)."""
+
+    name: str
+    operator: type[Operator]
+    open: Callable[[Any], Operator]
+    windows: st.SearchStrategy[Any] = st.none()  # noqa: RUF009
+    ports: int = 1
+    keeping: type[Keeping] | None = None
+
+    @property
+    def guards(self) -> bool:
+        """Whether rows that violate punctuation go to a late output; the others pass on what they get."""
+        return self.keeping is not None
+
+
+def windowed(keeping: type[Keeping], holistic: bool) -> Callable[[Window], Operator]:
+    def open(window: Window) -> Operator:
+        aggregates = BOUNDED | (HOLISTIC if holistic else {})
+        return WindowAggregate(WindowedAggregation(window, "ts", SCHEMA, ("k",), tuple(aggregates.items())), keeping)
+
+    return open
+
+
+length, origin = st.integers(1, 9), st.integers(-7, 7)
+sliding = st.builds(Sliding, length, length, origin)
+landmark = st.builds(Landmark, length, origin)
+periodic = st.builds(lambda s, o, n: Landmark(s, o, s * n), length, origin, st.integers(1, 4))
+
+RECIPES = [
+    Recipe("select", Select, lambda _: Select(lambda rows: np.asarray(pc.greater(rows["v"].fill_null(0), 0)))),
+    Recipe("project", Project, lambda _: Project(["ts", "v"])),
+    Recipe("project without progress", Project, lambda _: Project(["k"])),
+    Recipe(
+        "apply",
+        Apply,
+        lambda _: Apply(lambda rows: rows.append_column("w", pc.add(rows["ts"], 1)), ["ts", "k", "v"]),
+    ),
+    Recipe("meld of one", Meld, lambda _: Meld("ts", 1)),
+    Recipe("meld of three", Meld, lambda _: Meld("ts", 3), ports=3),
+    Recipe("wid", WindowAggregate, windowed(WindowPartials, True), sliding, keeping=WindowPartials),
+    Recipe("panes", WindowAggregate, windowed(PanePartials, True), sliding, keeping=PanePartials),
+    Recipe("landmark", WindowAggregate, windowed(LandmarkPartials, False), landmark, keeping=LandmarkPartials),
+    Recipe("landmark anew", WindowAggregate, windowed(LandmarkPartials, True), periodic, keeping=LandmarkPartials),
+    Recipe("buffer", WindowAggregate, windowed(RowBuffer, False), sliding | landmark | periodic, keeping=RowBuffer),
+]
+every = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+guarding = pytest.mark.parametrize("recipe", [r for r in RECIPES if r.guards], ids=lambda recipe: recipe.name)
+some = settings(max_examples=30)
+
+
+def concrete(base: type) -> Iterator[type]:
+    """The subclasses in lowwater.operators that can be opened."""
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+    for below in base.__subclasses__():
+        if below.__module__.startswith(package.__name__) and not inspect.isabstract(below):
+            yield below
+        yield from concrete(below)
+
+
+def test_every_operator_and_every_keeping_has_a_recipe() -> None:
+    assert {recipe.operator for recipe in RECIPES} == set(concrete(Operator))
+    assert {recipe.keeping for recipe in RECIPES if recipe.keeping} == set(concrete(Keeping))
+
+
+# -- what happens to an operator ------------------------------------------------------------------------------------
+
+Event = tuple[int, list[Row] | Punctuation]
+"""A batch or a punctuation, on a port."""
+
+row = st.fixed_dictionaries(
+    {"ts": st.integers(-20, 40), "k": st.sampled_from(["a", "b", None]), "v": st.none() | st.integers(-9, 9)}
+)
+linear = st.builds(lambda low: Punctuation.linear("ts", low), st.integers(-25, 50))
+groupwise = st.builds(
+    lambda low, k: Punctuation.linear("ts", low, {"k": Constant(k)}), st.integers(-25, 50), st.sampled_from(["a", "b"])
+)
+batch = st.lists(row, max_size=8)
+content = st.one_of(batch, batch, linear, groupwise)
+
+
+@dataclass(frozen=True)
+class Story:
+    """What comes to an operator, its end included."""
+
+    window: Any
+    events: list[Event]
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for _, what in self.events if isinstance(what, list) for row in what]
+
+
+@st.composite
+def stories(draw: st.DrawFn, recipe: Recipe) -> Story:
+    """Rows that break an earlier promise come only to operators that guard against them."""
+    events: list[Event] = []
+    promised: list[list[Punctuation]] = [[] for _ in range(recipe.ports)]
+    for port, what in draw(st.lists(st.tuples(st.integers(0, recipe.ports - 1), content), max_size=10)):
+        if isinstance(what, Punctuation):
+            promised[port].append(what)
+        elif not recipe.guards:
+            what = [row for row in what if not any(p.match(row) for p in promised[port])]
+        events.append((port, what))
+    events += [(port, ALL) for port in range(recipe.ports)]
+    return Story(draw(recipe.windows), events)
+
+
+def give(operator: Operator, event: Event) -> list[Message]:
+    port, what = event
+    if isinstance(what, Punctuation):
+        return operator.on_punctuation(port, what)
+    return operator.on_batch(port, Batch(pa.Table.from_pylist(what, schema=SCHEMA)))
+
+
+def run(operator: Operator, events: Sequence[Event]) -> list[Message]:
+    return [message for event in events for message in give(operator, event)]
+
+
+def results(messages: Sequence[Message]) -> list[Row]:
+    return [row for message in messages if isinstance(message, Batch) for row in message.rows.to_pylist()]
+
+
+def late(messages: Sequence[Message]) -> list[Row]:
+    return [row for message in messages if isinstance(message, Late) for row in message.rows.to_pylist()]
+
+
+def punctuations(messages: Sequence[Message]) -> list[Punctuation]:
+    return [message for message in messages if isinstance(message, Punctuation)]
+
+
+def outcome(messages: Sequence[Message]) -> tuple[list[str], list[str], list[Punctuation]]:
+    """All that came out, rows without their order."""
+    return multiset(results(messages)), multiset(late(messages)), punctuations(messages)
+
+
+def revived(recipe: Recipe, story: Story, saved: Snapshot) -> Operator:
+    """A fresh operator with the state of another, taken through bytes."""
+    operator = recipe.open(story.window)
+    stored = {id: bytes(segment.data or b"") for id, segment in saved.segments.items()}
+    operator.restore(
+        json.loads(json.dumps(saved.head)),
+        lambda id: Segment(operator.decode(unpack(stored[id])), id, stored[id], len(stored[id])),
+    )
+    return operator
+
+
+# -- the four laws --------------------------------------------------------------------------------------------------
+
+
+@every
+@some
+@given(data=st.data())
+def test_nothing_is_emitted_that_an_earlier_emitted_punctuation_excludes(recipe: Recipe, data: st.DataObject) -> None:
+    story = data.draw(stories(recipe))
+    excluded: list[Punctuation] = []
+    for message in run(recipe.open(story.window), story.events):
+        if isinstance(message, Punctuation):
+            excluded.append(message)
+        elif isinstance(message, Batch):
+            for row in message.rows.to_pylist():
+                assert not [p for p in excluded if p.match(row)]
+
+
+@every
+@some
+@given(data=st.data())
+def test_cutting_batches_anew_changes_nothing(recipe: Recipe, data: st.DataObject) -> None:
+    story = data.draw(stories(recipe))
+    recut: list[Event] = []
+    for port, what in story.events:
+        if isinstance(what, Punctuation):
+            recut.append((port, what))
+            continue
+        if recut and recut[-1][0] == port and isinstance(recut[-1][1], list) and data.draw(st.booleans()):
+            recut[-1] = (port, recut[-1][1] + what)
+            continue
+        at = data.draw(st.integers(0, len(what)))
+        recut += [(port, what[:at]), (port, what[at:])]
+    before, after = (run(recipe.open(story.window), events) for events in (story.events, recut))
+    assert outcome(before) == outcome(after)
+
+
+@every
+@some
+@given(data=st.data())
+def test_snapshot_and_restore_change_nothing(recipe: Recipe, data: st.DataObject) -> None:
+    """Also when the operator that gave the snapshot has gone on since."""
+    story = data.draw(stories(recipe))
+    at = data.draw(st.integers(0, len(story.events)))
+    operator = recipe.open(story.window)
+    run(operator, story.events[:at])
+    saved = operator.snapshot()
+    held = operator.held()
+    rest = run(operator, story.events[at:])
+    other = revived(recipe, story, saved)
+    assert other.held() == held
+    assert outcome(run(other, story.events[at:])) == outcome(rest)
+    assert other.snapshot().head == operator.snapshot().head
+
+
+@every
+@some
+@given(data=st.data())
+def test_after_the_end_nothing_is_held(recipe: Recipe, data: st.DataObject) -> None:
+    story = data.draw(stories(recipe))
+    operator = recipe.open(story.window)
+    run(operator, story.events)
+    assert operator.held() == Held(0, 0)
+    assert operator.snapshot().segments == {}
+
+
+# -- rows that break a promise --------------------------------------------------------------------------------------
+
+
+def ids(story: Story) -> range:
+    """Windows that are ever answered: those of the rows, and for a landmark without period those that time passed."""
+    window, times = story.window, np.array([row["ts"] for row in story.rows], np.int64)
+    found = window.windows(Tuples(times))
+    if not len(found):
+        return range(0)
+    last = int(found[-1])
+    if isinstance(window, Landmark) and window.period is None:
+        lows = [what.low_watermark("ts") for _, what in story.events if isinstance(what, Punctuation) and what != ALL]
+        last = max([last, *((low - window.origin) // window.slide - 1 for low in lows if low is not None)])
+    return range(int(found[0]), last + 1)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A story read by the definition: what each window counts, and what each row missed and kept."""
+
+    counted: dict[int, list[Row]]
+    fates: list[tuple[Row, int, int]]
+
+    @property
+    def late(self) -> list[tuple[Row, int, int]]:
+        return [fate for fate in self.fates if fate[1]]
+
+
+def read(story: Story) -> Reading:
+    """A row is counted in those of its windows that end after every low-watermark so far."""
+    window, low = story.window, -(10**9)
+    counted: dict[int, list[Row]] = {}
+    fates = []
+    for _, what in story.events:
+        if isinstance(what, Punctuation):
+            promised = what.low_watermark("ts")
+            low = low if promised is None else max(low, promised)
+            continue
+        for row in what:
+            tuples = Tuples(np.array([row["ts"]], np.int64))
+            own = [wid for wid in ids(story) if window.extent(wid, tuples)[0]]
+            kept = [wid for wid in own if window.origin + (wid + 1) * window.slide > low]
+            for wid in kept:
+                counted.setdefault(wid, []).append(row)
+            fates.append((row, len(own) - len(kept), len(kept)))
+    return Reading(counted, fates)
+
+
+def expected(reading: Reading, window: Window, names: Sequence[str]) -> list[Row]:
+    found = []
+    for wid, rows in reading.counted.items():
+        start, end = window.interval(np.array([wid]))
+        place = {"wid": wid, "window_start": None if start is None else int(start[0]), "window_end": int(end[0])}
+        for k in {row["k"] for row in rows}:
+            group = [row for row in rows if row["k"] == k]
+            found.append({**place, "k": k, **{name: aggregate(group, "ts", ORACLE[name]) for name in names}})
+    return found
+
+
+@guarding
+@some
+@given(data=st.data())
+def test_a_row_counts_in_exactly_those_of_its_windows_that_are_open(recipe: Recipe, data: st.DataObject) -> None:
+    story = data.draw(stories(recipe))
+    operator = recipe.open(story.window)
+    assert isinstance(operator, WindowAggregate)
+    got = results(run(operator, story.events))
+    names = [name for name, _ in operator.what.aggregates]
+    assert difference(got, expected(read(story), story.window, names), ["k"]) == ""
+
+
+@guarding
+@some
+@given(data=st.data())
+def test_late_rows_are_handed_out_with_what_they_missed_and_kept(recipe: Recipe, data: st.DataObject) -> None:
+    story = data.draw(stories(recipe))
+    messages = run(recipe.open(story.window), story.events)
+    is_open = isinstance(story.window, Landmark) and story.window.period is None
+    told = [
+        {**row, "windows_missed": missed, "windows_kept": None if is_open else kept, "late_reason": reason}
+        for row, missed, kept in read(story).late
+        for reason in ["some of its windows are closed" if kept or is_open else "all its windows are closed"]
+    ]
+    assert multiset(late(messages)) == multiset(told)
+
+
+@guarding
+@some
+@given(data=st.data())
+def test_no_row_and_window_is_lost(recipe: Recipe, data: st.DataObject) -> None:
+    """Pairs of a row and a window it is in: those counted and those missed are all there are."""
+    story = data.draw(stories(recipe))
+    messages = run(recipe.open(story.window), story.events)
+    counted = sum(row["n"] for row in results(messages))
+    missed = sum(row["windows_missed"] for row in late(messages))
+    tuples = Tuples(np.array([row["ts"] for row in story.rows], np.int64))
+    assert counted + missed == sum(int(story.window.extent(wid, tuples).sum()) for wid in ids(story))
+
+
+@guarding
+@some
+@given(data=st.data())
+def test_counters_equal_what_was_handed_out(recipe: Recipe, data: st.DataObject) -> None:
+    story = data.draw(stories(recipe))
+    operator = recipe.open(story.window)
+    assert isinstance(operator, WindowAggregate)
+    messages = run(operator, story.events)
+    reasons = Counter(row["late_reason"] for row in late(messages))
+    assert operator.counts.late == reasons.total()
+    assert operator.counts.dropped == reasons["all its windows are closed"]
+    assert operator.counts.results == len(results(messages))
+
+
+@guarding
+def test_all_rows_after_the_end_are_late(recipe: Recipe, request: pytest.FixtureRequest) -> None:
+    if recipe.name == "landmark":
+        reason = "a landmark without period still keeps a row that comes after the end"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+    windows: dict[str, Window] = {"landmark": Landmark(5), "landmark anew": Landmark(5, 0, 10)}
+    operator = recipe.open(windows.get(recipe.name, Sliding(10, 5)))
+    messages = run(operator, [(0, ALL), (0, [{"ts": 3, "k": "a", "v": 1}]), (0, ALL)])
+    assert results(messages) == []
+    assert [row["late_reason"] for row in late(messages)] == ["all its windows are closed"]
+    assert operator.held() == Held(0, 0)
