@@ -1,8 +1,8 @@
 """The local backend gives what the definition gives, whatever arrives in whatever order and pieces.
 
 A scenario is a query and the arrival of its rows: disordered as far as its progress policy allows and no further, on
-one input or two, cut into batches anywhere, on one shard or several, with restarts in between. Then no row is late, and the
-results are those of tests/oracle.py.
+one input or two, cut into batches anywhere, on one shard or several, with restarts in between. Then no row is late, and
+the results are those of tests/oracle.py.
 """
 
 from __future__ import annotations

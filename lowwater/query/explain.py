@@ -36,7 +36,7 @@ def explain(plan: Plan, branches: Sequence[Branch], shards: int | None = None) -
         f"   groups   {', '.join(what.group_by) or 'one for all rows'}",
         f"   because  {plan.reason.why}",
         f"   state    at most {plan.reason.bound}",
-        f"   ingest   rows are {'sent as they are' if plan.sends_rows else 'reduced by (group, pane) where they are read'}",
+        f"   ingest   rows are {'sent as they are' if plan.sends_rows else 'reduced by (group, pane) at the source'}",
     ]
     if shards is not None:
         lines.append(

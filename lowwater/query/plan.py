@@ -72,6 +72,12 @@ class Plan:
         """Whether rows travel unreduced to the shards."""
         return TACTICS[self.tactic].takes_rows or not self.what.anchored
 
+    def read_by(self, port: int) -> list[str]:
+        """The columns that must be read of an input; all others can be pruned."""
+        i = self.inputs[port]
+        extra = [i.source, i.keep, *((i.punctuation.when, i.punctuation.upto) if i.punctuation else ())]
+        return list(dict.fromkeys([*self.what.columns, *(name for name in extra if name)]))
+
     def fingerprint(self, shards: int) -> dict[str, object]:
         """What must not change between two runs on one checkpoint; `query` covers all but the number of shards."""
         meaning = [

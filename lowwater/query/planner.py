@@ -50,8 +50,8 @@ def plan(
         rolled = [f"{a}: {_rollup(a)}" for a in what.distinct]
         choice = "panes"
         why = (
-            f"RANGE/SLIDE = {window.range / window.slide:g}, so a row is reduced once into a pane of {window.pane} ticks "
-            f"({window.panes_per_window} panes a window) and windows are rolled up ({'; '.join(rolled)})"
+            f"RANGE/SLIDE = {window.range / window.slide:g}, so a row is reduced once, into its pane "
+            f"({window.panes_per_window} panes a window), and windows are rolled up ({'; '.join(rolled)})"
         )
     if strategy != "auto" and strategy != choice:
         choice, why = _override(strategy, choice, what), f"asked for by strategy={strategy!r}"

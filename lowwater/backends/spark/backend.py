@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.spark import compile, session
+from lowwater.backends.spark.compile import Ingested
 from lowwater.backends.spark.running import Checkpoint, RunningQuery, Sink, Sinks
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.query.plan import Plan
-
-if TYPE_CHECKING:
-    from lowwater.backends.spark.frame import SparkFrame
 
 
 class SparkBackend:
     """Runs plans inside the SparkSession that the user's DataFrames belong to."""
 
-    def to_spark(self, plan: Plan, frames: Sequence[SparkFrame], shards: int | None = None) -> DataFrame:
+    def to_spark(self, plan: Plan, frames: Sequence[Ingested], shards: int | None = None) -> DataFrame:
         """Results as a DataFrame, streaming if the input is. Metrics: `lastProgress.observedMetrics["lowwater"]`."""
-        spark = frames[0].df.sparkSession
+        spark = frames[0].spark
         session.configure(spark)
         number = shards or int(spark.conf.get(session.PARTITIONS) or 1)
-        streaming = any(frame.df.isStreaming for frame in frames)
+        streaming = any(frame.streaming for frame in frames)
         control = [compile.heartbeats(spark)] if streaming and _needs_clock(plan) else []
-        return compile.results(plan, compile.packed(plan, [f.df for f in frames], number, False, control))
+        return compile.results(plan, compile.packed(plan, frames, number, False, control))
 
-    def collect(self, plan: Plan, frames: Sequence[SparkFrame], shards: int | None = None) -> pa.Table:
+    def collect(self, plan: Plan, frames: Sequence[Ingested], shards: int | None = None) -> pa.Table:
         """All results of batch DataFrames, sorted by window and group."""
-        if any(frame.df.isStreaming for frame in frames):
+        if any(frame.streaming for frame in frames):
             raise LowwaterError("collect() needs a finite input; for a streaming DataFrame use start() or to_spark().")
         rows = self.to_spark(plan, frames, shards).toArrow()
         order = [("wid", "ascending"), *((name, "ascending") for name in plan.what.group_by)]
@@ -40,7 +38,7 @@ class SparkBackend:
     def start(
         self,
         plan: Plan,
-        frames: Sequence[SparkFrame],
+        frames: Sequence[Ingested],
         *,
         checkpoint: str,
         results: Sink,
@@ -56,8 +54,8 @@ class SparkBackend:
         duplicates) or a function of (DataFrame, batch id). `trigger` is what DataStreamWriter.trigger takes, such as
         {"availableNow": True}.
         """
-        spark = frames[0].df.sparkSession
-        if not all(frame.df.isStreaming for frame in frames):
+        spark = frames[0].spark
+        if not all(frame.streaming for frame in frames):
             raise LowwaterError("start() needs streaming DataFrames; for batch DataFrames use to_spark() or collect().")
         number = shards or _default_shards(spark)
         place = Checkpoint(spark, checkpoint)
@@ -69,7 +67,7 @@ class SparkBackend:
             if _needs_clock(plan):
                 control.append(compile.heartbeats(spark))
             with session.configured(spark, number):
-                host = compile.packed(plan, [f.df for f in frames], number, late is not None, control)
+                host = compile.packed(plan, frames, number, late is not None, control)
                 writer = (
                     host.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(sinks)
                 )

@@ -10,40 +10,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lowwater.backends.spark.host import LATE, MESSAGE, PACKED, RESULT, TOTALS, ControlRun, Host, IngestRun, Unpack
+from lowwater.backends.spark.host import LATE, MESSAGE, PACKED, RESULT, TOTALS, ControlRun, Host, Unpack
 from lowwater.operators.window_aggregate import late_schema
-from lowwater.query.plan import Input, Plan
+from lowwater.query.plan import Plan
 
 OBSERVED = "lowwater"
 
 
+class Ingested(Protocol):
+    """A frame as the compiler sees it: rows that can be ingested, where they are read, into packed messages."""
+
+    @property
+    def spark(self) -> SparkSession: ...
+
+    @property
+    def streaming(self) -> bool: ...
+
+    def ingested(self, plan: Plan, port: int, shards: int, late: bool) -> DataFrame: ...
+
+
 def packed(
-    plan: Plan, frames: Sequence[DataFrame], shards: int, late: bool, control: Sequence[DataFrame] = ()
+    plan: Plan, frames: Sequence[Ingested], shards: int, late: bool, control: Sequence[DataFrame] = ()
 ) -> DataFrame:
     """The host's output, still packed: one or a few rows a shard and batch, observed under the name `lowwater`."""
-    finite = not any(df.isStreaming for df in frames)
-    inputs = []
-    for port, (df, i) in enumerate(zip(frames, plan.inputs, strict=True)):
-        columns = [f"`{name}`" for name in _columns(plan, i, df, late)]
-        inputs.append(df.select(*columns).mapInArrow(IngestRun(plan, port, shards, late), MESSAGE))
+    finite = not any(frame.streaming for frame in frames)
+    inputs = [frame.ingested(plan, port, shards, late) for port, frame in enumerate(frames)]
     inputs += [df.mapInArrow(ControlRun(shards), MESSAGE) for df in control]
     messages = reduce(DataFrame.union, inputs)
     hosted = messages.groupBy("shard").transformWithState(Host(plan, shards, finite), PACKED, "Append", "None")
     return hosted.observe(OBSERVED, F.max("shared").alias("shared"), *(F.sum(name).alias(name) for name in TOTALS))
-
-
-def _columns(plan: Plan, i: Input, df: DataFrame, late: bool) -> list[str]:
-    if late:
-        return list(df.columns)
-    extra = [i.source, i.keep, *((i.punctuation.when, i.punctuation.upto) if i.punctuation else ())]
-    read = plan.what.columns
-    return list(dict.fromkeys([*read, *(name for name in extra if name)]))
 
 
 def results(plan: Plan, host: DataFrame) -> DataFrame:
@@ -58,7 +60,7 @@ def _unpacked(host: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:
     return host.select("kind", "blob").mapInArrow(Unpack(kind, schema), from_arrow_schema(schema))
 
 
-def heartbeats(spark: SparkSession, seconds: int = 1) -> DataFrame:
+def heartbeats(spark: SparkSession) -> DataFrame:
     """A clock as a stream: replayed after a restart with the same values, so that a repeated batch decides the same."""
     rate = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     return rate.select(F.unix_micros("timestamp").alias("clock"), F.lit(False).alias("end"))

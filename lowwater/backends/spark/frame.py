@@ -11,14 +11,16 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lowwater.backends.spark.backend import SparkBackend
+from lowwater.backends.spark.host import MESSAGE, IngestRun
 from lowwater.errors import LowwaterError
 from lowwater.operators.base import Batch
 from lowwater.operators.stateless import Apply
+from lowwater.query.plan import Plan
 
 KEEP = "__lw_keep"
 
@@ -33,6 +35,19 @@ class SparkFrame:
     @property
     def backend(self) -> SparkBackend:
         return SparkBackend()
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.df.sparkSession
+
+    @property
+    def streaming(self) -> bool:
+        return self.df.isStreaming
+
+    def ingested(self, plan: Plan, port: int, shards: int, late: bool) -> DataFrame:
+        """Spark's scan hands over the columns that the plan reads, or all where late rows are wanted whole."""
+        columns = [f"`{name}`" for name in (self.df.columns if late else plan.read_by(port))]
+        return self.df.select(*columns).mapInArrow(IngestRun(plan, port, shards, late), MESSAGE)
 
     @property
     def schema(self) -> pa.Schema:

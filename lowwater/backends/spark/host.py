@@ -44,16 +44,23 @@ class IngestRun:
         self._plan, self._port, self._shards, self._late = plan, port, shards, late
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        run = self._port << 24 | (context.partitionId() if context is not None else 0)
-        blobs = Ingest(self._plan, self._port, self._shards, self._late).run(self._conform(b) for b in batches)
-        yield from _addressed(blobs, run)
+        schema = self._plan.what.schema
+        ingest = Ingest(self._plan, self._port, self._shards, self._late)
+        yield from addressed(
+            ingest.run(conformed(b, schema) for b in batches), run_number(self._port, TaskContext.get())
+        )
 
-    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Spark hands timestamps over in the session's time zone, the plan has them in UTC; the numbers are equal."""
-        fields = {f.name: f for f in self._plan.what.schema}
-        schema = pa.schema([pa.field(f.name, fields[f.name].type) if f.name in fields else f for f in batch.schema])
-        return batch if batch.schema.equals(schema) else batch.cast(schema)
+
+def run_number(port: int, context: TaskContext | None) -> int:
+    """Orders the runs of a micro-batch: by input, then by partition."""
+    return port << 24 | (context.partitionId() if context is not None else 0)
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch in the plan's types. Spark hands timestamps over in the session's time zone; the numbers are equal."""
+    known = {f.name: f for f in schema}
+    wanted = pa.schema([pa.field(f.name, known[f.name].type) if f.name in known else f for f in batch.schema])
+    return batch if batch.schema.equals(wanted) else batch.cast(wanted)
 
 
 class ControlRun:
@@ -63,12 +70,12 @@ class ControlRun:
         self._shards = shards
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = pa.Table.from_batches(list(batches), schema=pa.schema([("clock", pa.int64()), ("end", pa.bool_())]))
-        if table.num_rows:
-            yield from _addressed([pack({"control": table})] * self._shards, -1)
+        commands = [batch for batch in batches if batch.num_rows]
+        if commands:
+            yield from addressed([pack({"control": pa.Table.from_batches(commands)})] * self._shards, -1)
 
 
-def _addressed(blobs: list[bytes], run: int) -> Iterator[pa.RecordBatch]:
+def addressed(blobs: list[bytes], run: int) -> Iterator[pa.RecordBatch]:
     if blobs:
         keys = [shard_key(i) for i in range(len(blobs))]
         yield pa.RecordBatch.from_pydict({"shard": keys, "run": [run] * len(blobs), "blob": blobs}, schema=_messages)

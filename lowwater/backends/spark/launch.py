@@ -1,19 +1,24 @@
 """A local Spark session for the demo, the benchmark and the doctor. Users bring their own session; these have none.
 
-It is quiet: Spark's progress bar writes over ours, and its log would end up between the lines of a table.
+It is quiet: Spark's progress bar writes over ours, and what the JVM and its Python workers say on their way up would end
+up between the lines of a table or inside a JSON object. So the JVM is started with another standard output.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO, TypeAlias
 
 from pyspark.sql import SparkSession
 
 from lowwater.errors import LowwaterError, NeedsConfiguration
 
+Session: TypeAlias = SparkSession
+"""For modules that pass a session on and import nothing of Spark."""
 MEMORY = "4g"
 
 
@@ -29,10 +34,16 @@ def local(cores: int | None = None, name: str = "lowwater") -> SparkSession:
     builder = SparkSession.builder.master(f"local[{count}]").appName(name)
     for key, value in settings(count).items():
         builder = builder.config(key, value)
-    try:
-        spark = builder.getOrCreate()
-    except Exception as error:  # a missing or an old Java shows in many shapes
-        raise NeedsConfiguration("Spark could not start; `lowwater doctor` says what is missing.") from error
+    with tempfile.TemporaryFile() as said:
+        try:
+            with _children_write_to(said):
+                spark = builder.getOrCreate()
+        except Exception as error:  # a missing or an old Java shows in many shapes
+            said.seek(0)
+            lines = said.read().decode(errors="replace").strip().splitlines() or [str(error).splitlines()[0]]
+            raise NeedsConfiguration(
+                f"Spark could not start ({lines[-1].strip()}); `lowwater doctor` says what is missing."
+            ) from error
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
@@ -45,6 +56,22 @@ def session(cores: int | None = None, name: str = "lowwater") -> Iterator[SparkS
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def _children_write_to(file: IO[bytes]) -> Iterator[None]:
+    """Processes started inside inherit this file as standard output and error; this process has its own back after."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {number: os.dup(number) for number in (1, 2)}
+    try:
+        for number in kept:
+            os.dup2(file.fileno(), number)
+        yield
+    finally:
+        for number, before in kept.items():
+            os.dup2(before, number)
+            os.close(before)
 
 
 def settings(cores: int) -> dict[str, str]:

@@ -1,0 +1,119 @@
+"""Parquet files as a source that is read by Arrow itself.
+
+Spark's scan turns columns into rows and rows into Arrow before Python sees them, which costs more than all the rest of
+a window query. Here Spark's file source only keeps the books (which files are new, which micro-batch they belong to,
+what to replay after a failure), and each task opens its files with pyarrow and reads the columns that the plan needs.
+
+Results are the same as over `spark.readStream.parquet`; a step that needs Spark's expression engine (where,
+with_column, apply) falls back to exactly that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from lowwater.backends.ingest import Ingest
+from lowwater.backends.spark.backend import SparkBackend
+from lowwater.backends.spark.frame import SparkFrame
+from lowwater.backends.spark.host import MESSAGE, addressed, conformed, run_number
+from lowwater.errors import LowwaterError
+from lowwater.query.plan import Plan
+
+_BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
+_ROWS = 1 << 18
+"""Rows of a batch read from a file: large enough for the kernels, small enough to bound a task's memory."""
+
+
+@dataclass(frozen=True)
+class ParquetFrame:
+    """A directory of parquet files, as a stream. Options are those of Spark's file source (maxFilesPerTrigger, ...)."""
+
+    spark: SparkSession
+    path: str
+    schema: pa.Schema
+    options: dict[str, str] = field(default_factory=dict)
+    keep: None = None
+    streaming: bool = True
+
+    @property
+    def backend(self) -> SparkBackend:
+        return SparkBackend()
+
+    def dataframe(self) -> SparkFrame:
+        """The same rows by Spark's own scan."""
+        reader = self.spark.readStream.schema(from_arrow_schema(self.schema)).options(**self.options)
+        return SparkFrame(reader.parquet(self.path))
+
+    def where(self, condition: str) -> SparkFrame:
+        return self.dataframe().where(condition)
+
+    def with_column(self, name: str, expression: str) -> SparkFrame:
+        return self.dataframe().with_column(name, expression)
+
+    def apply(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> SparkFrame:
+        return self.dataframe().apply(function, schema)
+
+    def select(self, columns: Sequence[str]) -> ParquetFrame:
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return ParquetFrame(self.spark, self.path, schema, self.options)
+
+    def ingested(self, plan: Plan, port: int, shards: int, late: bool) -> DataFrame:
+        reader = self.spark.readStream.format("binaryFile").schema(_BINARY_FILE)
+        reader = reader.options(**({"pathGlobFilter": "*.parquet"} | self.options))
+        columns = self.schema.names if late else plan.read_by(port)
+        run = ParquetRun(plan, port, shards, late, tuple(columns))
+        return reader.load(self.path).select("path").mapInArrow(run, MESSAGE)
+
+
+class ParquetRun:
+    """Ingest of the files of one partition."""
+
+    def __init__(self, plan: Plan, port: int, shards: int, late: bool, columns: tuple[str, ...]) -> None:
+        self._plan, self._port, self._shards, self._late, self._columns = plan, port, shards, late, columns
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        run = run_number(self._port, TaskContext.get())
+        paths = sorted(path for batch in batches for path in batch.column("path").to_pylist())
+        ingest = Ingest(self._plan, self._port, self._shards, self._late)
+        yield from addressed(ingest.run(rows for path in paths for rows in self._read(path)), run)
+
+    def _read(self, path: str) -> Iterator[pa.RecordBatch]:
+        system, name = opened(path)
+        with system.open_input_file(name) as file:
+            parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+            missing = [column for column in self._columns if column not in parquet.schema_arrow.names]
+            if missing:
+                raise LowwaterError(
+                    f"{path} lacks column {missing[0]!r}; read directories with partition columns or changing schemas "
+                    "by spark.readStream.parquet instead."
+                )
+            for batch in parquet.iter_batches(_ROWS, columns=list(self._columns), use_threads=False):
+                yield conformed(batch, self._plan.what.schema)
+
+
+def opened(path: str) -> tuple[pafs.FileSystem, str]:
+    """The file system and name of a path as Spark writes it."""
+    parts = urlparse(path)
+    if parts.scheme in ("", "file"):
+        return pafs.LocalFileSystem(), unquote(parts.path)
+    scheme = {"s3a": "s3", "s3n": "s3"}.get(parts.scheme, parts.scheme)
+    try:
+        system, name = pafs.FileSystem.from_uri(path.replace(parts.scheme, scheme, 1))
+        return system, str(name)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise LowwaterError(f"Arrow cannot open {path} here; read it by spark.readStream.parquet instead.") from error
+
+
+def parquet_files(spark: SparkSession, path: str, **options: object) -> ParquetFrame:
+    """Parquet files that arrive in a directory, as a stream for `lowwater.stream`."""
+    schema = to_arrow_schema(spark.read.parquet(path).schema, timezone="UTC")
+    return ParquetFrame(spark, path, schema, {name: str(value) for name, value in options.items()})

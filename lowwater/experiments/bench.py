@@ -1,0 +1,94 @@
+"""Benchmarks by name, and how their reports are told: as one JSON object, as a table, as a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from lowwater.backends.spark.launch import Session
+from lowwater.errors import LowwaterError
+from lowwater.experiments import sliding
+from lowwater.experiments.sliding import Report
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """`run` takes a session, rounds, a cap on the rows of a micro-batch, and whom to tell what it is doing."""
+
+    name: str
+    about: str
+    run: Callable[[Session, int, int | None, Callable[[str], None]], Report]
+
+
+BENCHMARKS = {
+    benchmark.name: benchmark
+    for benchmark in (
+        Benchmark(
+            "sliding",
+            "count, sum and max by key over tumbling, 60:1 and 600:1 windows, beside Spark's window()",
+            sliding.run,
+        ),
+    )
+}
+
+
+def find(name: str) -> Benchmark:
+    if name not in BENCHMARKS:
+        raise LowwaterError(f"There is no benchmark {name!r}; there is: {', '.join(BENCHMARKS)}.")
+    return BENCHMARKS[name]
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """`seconds` are for `rows` rows; `ratios` are another engine's time per row over ours, above 1 we are faster."""
+    return {
+        "name": report.name,
+        "equal": report.equal,
+        "disagreements": list(report.disagreements),
+        "results": [asdict(result) for result in report.results],
+        "ratios": {name: round(ratio, 3) for name, ratio in report.ratios.items()},
+        "own": {name: round(ratio, 3) for name, ratio in report.own.items()},
+    }
+
+
+def as_table(report: Report) -> Table:
+    table = Table(title=f"{report.name}: steady state, the median micro-batch")
+    table.add_column("workload")
+    table.add_column("engine")
+    for heading in ("rows", "rows/s", "µs a row", "peak MB", "its time / ours"):
+        table.add_column(heading, justify="right")
+    before = None
+    for r in report.results:
+        if before not in (None, r.workload):
+            table.add_section()
+        before = r.workload
+        ratio = report.ratios.get(f"{r.workload}/{r.engine}")
+        shown = "" if ratio is None else f"{ratio:.2f}"
+        speed = (f"{r.rows:,}", f"{1 / r.per_row:,.0f}", f"{r.per_row * 1e6:.2f}", f"{r.peak_rss_mb:,.0f}")
+        table.add_row(r.workload, r.engine, *speed, shown)
+    return table
+
+
+def plot(report: Report, file: Path) -> None:
+    """Time per row of every engine, a group of bars a workload, on a logarithmic scale: the engines are far apart."""
+    from matplotlib.figure import Figure
+
+    compared = list(dict.fromkeys(r.workload for r in report.results if r.engine != sliding.OURS.name))
+    engines = list(dict.fromkeys(r.engine for r in report.results))
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    width = 0.8 / len(engines)
+    for i, engine in enumerate(engines):
+        cost = {r.workload: r.per_row * 1e6 for r in report.results if r.engine == engine}
+        at = [x + (i - (len(engines) - 1) / 2) * width for x in range(len(compared))]
+        bars = axes.bar(at, [cost[workload] for workload in compared], width, label=engine)
+        axes.bar_label(bars, fmt="{:.3g}", fontsize=8)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(compared)), compared)
+    axes.set_ylabel("microseconds a row")
+    axes.set_title(f"{report.name}: time a row in steady state (less is better)")
+    axes.legend()
+    figure.savefig(file, dpi=120)

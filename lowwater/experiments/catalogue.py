@@ -1,0 +1,47 @@
+"""Reproductions by id: what a paper claims, and the function that measures whether it holds here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lowwater.errors import LowwaterError
+from lowwater.experiments.outcome import Outcome
+from lowwater.experiments.thesis import panes
+
+SIZES = ("tiny", "full")
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """`run` takes a size and a directory for its csv and figure."""
+
+    id: str
+    claim: str
+    run: Callable[[str, Path], Outcome]
+
+    def judged(self, size: str, out: Path) -> dict[str, Any]:
+        """Runs it; the answer as a script reads it."""
+        if size not in SIZES:
+            raise LowwaterError(f"A reproduction has the size {' or '.join(SIZES)}, not {size!r}.")
+        out.mkdir(parents=True, exist_ok=True)
+        outcome = self.run(size, out)
+        return {
+            "id": self.id,
+            "claim": self.claim,
+            "holds": outcome.holds,
+            "measured": outcome.measured,
+            "csv": str(outcome.csv),
+            "figure": str(outcome.figure),
+        }
+
+
+CATALOGUE = {entry.id: entry for entry in (Reproduction("TH-6-15", panes.CLAIM, panes.reproduce),)}
+
+
+def find(id: str) -> Reproduction:
+    if id not in CATALOGUE:
+        raise LowwaterError(f"There is no reproduction {id!r}; there is: {', '.join(CATALOGUE)}.")
+    return CATALOGUE[id]

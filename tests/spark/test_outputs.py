@@ -1,0 +1,141 @@
+"""Results, late rows, progress and metrics of a running query on Spark."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import lowwater as lw
+from lowwater.query.planner import slots
+from tests.spark.answers import SCHEMA, as_answer, assert_same, batch_answer, parts, rows, stream_of, streaming, write_part
+
+pytestmark = pytest.mark.spark
+
+ONCE = {"availableNow": True}
+START = 1_700_000_000_000_000
+
+
+def table(seconds: list[float | None], keys: list[int]) -> pa.Table:
+    ticks = [None if s is None else START + int(s * 1_000_000) for s in seconds]
+    ts = pa.array(ticks, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    return pa.table({"ts": ts, "key": pa.array(keys, pa.int64()), "val": np.arange(len(keys), dtype=float)})
+
+
+def test_late_and_null_rows_come_out_with_their_reason_and_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    source, late = tmp_path / "in", str(tmp_path / "late")
+    write_part(table([0, 5, 20], [1, 1, 1]), source, 0)  # the low-watermark is now at 17: windows up to there are closed
+    write_part(table([2, None, 12, 30], [1, 2, 1, 1]), source, 1)
+    query = stream_of(streaming(spark, source)).start(
+        checkpoint=str(tmp_path / "checkpoint"), results=str(tmp_path / "out"), late=late, trigger=ONCE
+    )
+    query.await_termination()
+    found = {
+        (row.val, row.late_reason, row.windows_missed, row.windows_kept) for row in spark.read.parquet(late).collect()
+    }
+    assert found == {
+        (0.0, "all its windows are closed", 10, 0),
+        (1.0, "the progressing attribute is null", 0, 0),
+        (2.0, "some of its windows are closed", 5, 5),
+    }
+    metrics = query.metrics()
+    assert (metrics.rows, metrics.null_rows, metrics.late_rows, metrics.dropped_rows) == (7, 1, 2, 1)
+
+
+def test_progress_output_names_the_source_that_holds_back(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    write_part(table([0, 50, 7], [1, 1, 2]), source, 0)
+    query = (
+        lw.stream(streaming(spark, source), name="links", progress="ts", disorder=lw.ordered(), source="key", sources=("1", "2"))
+        .window(range="10 seconds")
+        .agg(n=lw.count())
+        .start(
+            checkpoint=str(tmp_path / "checkpoint"),
+            results=str(tmp_path / "out"),
+            progress=str(tmp_path / "progress"),
+            trigger=ONCE,
+        )
+    )
+    query.await_termination()
+    told = {row.source: row.holds_back for row in spark.read.parquet(str(tmp_path / "progress")).collect()}
+    assert told == {"1": False, "2": True}
+    assert query.metrics().held_back_by == "links/2"
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 0
+
+
+def test_to_spark_goes_into_any_sink_and_its_metrics_are_in_lastprogress(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    for i, piece in enumerate(parts(rows(), 3)):
+        write_part(piece, source, i)
+    results = stream_of(streaming(spark, source)).to_spark()
+    assert results.isStreaming
+    query = (
+        results.writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    last = query.lastProgress
+    assert last is not None
+    assert last.observedMetrics["lowwater"]["state_rows"] > 0
+    got, expected = as_answer(spark.read.parquet(str(tmp_path / "out"))), batch_answer(spark, source)
+    closed = max(end for end, _ in got)
+    assert_same(got, {key: value for key, value in expected.items() if key[0] <= closed})
+
+
+def test_a_batch_dataframe_takes_the_same_path_and_closes_every_window(spark: SparkSession, tmp_path: Path) -> None:
+    write_part(rows(), tmp_path / "in", 0)
+    found = stream_of(spark.read.schema(SCHEMA).parquet(str(tmp_path / "in"))).to_spark()
+    assert not found.isStreaming
+    assert_same(as_answer(found), batch_answer(spark, tmp_path / "in"))
+
+
+def test_groups_that_fall_silent_leave_the_state(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    write_part(table([i % 5 for i in range(10_000)], list(range(10_000))), source, 0)
+    for part in range(1, 4):
+        at = [20 * part + i % 20 for i in range(200)]
+        write_part(table([*map(float, at)], [i % 10 for i in range(200)]), source, part)
+    held: list[int] = []
+    query = stream_of(streaming(spark, source)).start(
+        checkpoint=str(tmp_path / "checkpoint"), results=lambda df, batch: held.append(df.count()), trigger=ONCE
+    )
+    query.await_termination()
+    window = stream_of(streaming(spark, source)).plan.what.window
+    seen = [p.observedMetrics["lowwater"]["state_rows"] for p in query.spark.recentProgress if p.observedMetrics]
+    assert seen[0] >= 10_000
+    assert seen[-1] <= 10 * slots(window, "panes", 3_000_000)
+
+
+def test_a_silent_source_is_advanced_by_the_clock(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    write_part(table([0, 50, 7], [1, 1, 2]), source, 0)
+    closed = threading.Event()
+
+    def sink(df: DataFrame, batch: int) -> None:
+        if df.count() == 3:  # windows of both sources: the clock, decades ahead of the data, has freed them
+            closed.set()
+
+    query = (
+        lw.stream(
+            streaming(spark, source),
+            progress="ts",
+            disorder=lw.ordered(),
+            source="key",
+            sources=("1", "2", "never seen"),
+            idle=lw.idle(after="1 second", lag="1 second"),
+        )
+        .window(range="5 seconds")
+        .group_by("key")
+        .agg(n=lw.count())
+        .start(checkpoint=str(tmp_path / "checkpoint"), results=sink)
+    )
+    freed = closed.wait(120)
+    query.stop()
+    assert freed, query.metrics()

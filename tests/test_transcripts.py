@@ -1,0 +1,308 @@
+"""Transcripts: queries told as what comes in and what must come out, run under every legal strategy and cut.
+
+    batch        rows of an input, one list a row            tick       the clock passes so many seconds
+    punctuation  no row up to this value follows             restart    stop, and go on from what was saved
+    expect       all results since the last expectation      finish     all inputs end
+    expect_late  all late rows since the last one, each with its reason and the windows it missed and kept
+
+What came out and was never expected fails a transcript as well. `fails` marks one that must fail, and with what: they
+test the tester. `spark: true` has it run through Spark too, where only the totals are compared: Spark decides itself
+which files of two inputs make a micro-batch.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import lowwater as lw
+from lowwater.backends.local import LocalQuery
+from tests.compare import EPOCH, in_ticks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path(__file__).parent / "transcripts"
+TYPES = {"int64": pa.int64(), "string": pa.string(), "timestamp": pa.timestamp("us", "UTC")}
+AGGREGATES = {"count": lw.count, "sum": lw.sum, "max": lw.max, "median": lw.median, "last": lw.last}
+STORY = {"name", "query", "actions", "fails", "spark"}
+QUERY = {"columns", "progress", "inputs", "window", "group_by", "aggregates"}
+ACTIONS = {"batch", "punctuation", "tick", "restart", "expect", "expect_late", "finish"}
+SECOND = 10**6
+
+
+class BadTranscript(Exception):
+    """A transcript that cannot be meant as it is written."""
+
+
+@dataclass(frozen=True)
+class Action:
+    verb: str
+    content: Any
+    port: int
+
+
+@dataclass(frozen=True)
+class Transcript:
+    name: str
+    query: dict[str, Any]
+    actions: list[Action]
+    fails: str | None = None
+    spark: bool = False
+
+    @property
+    def strategies(self) -> list[str]:
+        landmark = self.query["window"]["range"] == "all"
+        return ["auto", "landmark", "buffer"] if landmark else ["auto", "wid", "panes", "buffer"]
+
+    @property
+    def schema(self) -> pa.Schema:
+        schema = pa.schema([(name, TYPES[type]) for name, type in self.query["columns"].items()])
+        marked = "punctuated" in self.query["inputs"].values()
+        return schema.append(pa.field("is_end", pa.bool_())) if marked else schema
+
+    def rows(self, action: Action) -> list[dict[str, Any]]:
+        """The rows that an action brings; a punctuation is a row too."""
+        names = list(self.query["columns"])
+        marked = {"is_end": action.verb == "punctuation"} if "is_end" in self.schema.names else {}
+        given = [[action.content]] if action.verb == "punctuation" else action.content
+        rows = [dict.fromkeys(names) | dict(zip(names, row, strict=False)) | marked for row in given]
+        if self.query["columns"][self.query["progress"]] == "timestamp":
+            for row in rows:
+                row[self.query["progress"]] = EPOCH + dt.timedelta(seconds=row[self.query["progress"]])
+        return rows
+
+    def build(self, frames: list[Any], strategy: str) -> lw.Query:
+        first, *others = (
+            lw.stream(frame, name=name, progress=self.query["progress"], **self._progress(how))
+            for frame, (name, how) in zip(frames, self.query["inputs"].items(), strict=True)
+        )
+        window = {key: self._length(value) for key, value in self.query["window"].items()}
+        asked = first.union(*others).window(**window).group_by(*self.query.get("group_by", []))
+        wanted = self.query["aggregates"].items()
+        return asked.agg(strategy, **{name: AGGREGATES[function](*of) for name, (function, *of) in wanted})
+
+    def _length(self, value: Any) -> Any:
+        timed = self.query["columns"][self.query["progress"]] == "timestamp"
+        return f"{value} seconds" if timed and isinstance(value, int) else value
+
+    def _progress(self, how: Any) -> dict[str, Any]:
+        if how == "ordered":
+            return {"disorder": lw.ordered()}
+        if how == "punctuated":
+            return {"disorder": lw.punctuated("is_end", self.query["progress"])}
+        more = {key: how[key] for key in ("source", "sources") if key in how}
+        if "idle" in how:
+            more["idle"] = lw.idle(*(f"{how['idle'][key]} seconds" for key in ("after", "lag")))
+        return {"disorder": lw.delay(self._length(how["delay"])), **more}
+
+
+def known(found: dict[str, Any], keys: set[str], where: str) -> None:
+    if set(found) - keys:
+        raise BadTranscript(f"{where} has unknown keys: {sorted(set(found) - keys)}")
+
+
+def load(text: str) -> Transcript:
+    story = yaml.safe_load(text)
+    known(story, STORY, "the transcript")
+    known(story["query"], QUERY, "the query")
+    inputs = list(story["query"]["inputs"])
+    actions: list[Action] = []
+    happened: set[str] = set()
+    for step in story["actions"]:
+        known(step, ACTIONS | {"input"}, "an action")
+        (verb,) = set(step) - {"input"}
+        if verb.startswith("expect"):
+            if not happened or verb in happened:
+                raise BadTranscript(f"{verb} is unused: nothing has happened since the last one")
+            happened.add(verb)
+        else:
+            happened = {"something"}
+        actions.append(Action(verb, step[verb], inputs.index(step.get("input", inputs[0]))))
+    if not any(action.verb == "expect" for action in actions):
+        raise BadTranscript("nothing is expected")
+    return Transcript(story["name"], story["query"], actions, story.get("fails"), story.get("spark", False))
+
+
+def load_all(texts: list[str]) -> list[Transcript]:
+    transcripts = [load(text) for text in texts]
+    names = [transcript.name for transcript in transcripts]
+    if len(set(names)) < len(names):
+        raise BadTranscript(f"two transcripts of one name among {sorted(names)}")
+    return transcripts
+
+
+TRANSCRIPTS = load_all([path.read_text() for path in sorted(FOLDER.glob("*.yaml"))])
+TRUE = [transcript for transcript in TRANSCRIPTS if transcript.fails is None]
+FALSE = [transcript for transcript in TRANSCRIPTS if transcript.fails is not None]
+
+
+def by_text(rows: list[list[Any]]) -> list[list[Any]]:
+    return sorted(rows, key=repr)
+
+
+def plain(rows: list[dict[str, Any]], unit: int) -> list[list[Any]]:
+    """Result rows as a transcript writes them, times in its unit."""
+    told = []
+    for row in in_ticks(rows):
+        for name in ("window_start", "window_end"):
+            row[name] = None if row[name] is None else row[name] // unit
+        told.append(list(row.values()))
+    return by_text(told)
+
+
+@dataclass
+class Told:
+    """What came out and has not been expected yet."""
+
+    results: list[list[Any]] = field(default_factory=list)
+    late: list[list[Any]] = field(default_factory=list)
+
+    def expect(self, verb: str, rows: list[list[Any]]) -> None:
+        kind, found = ("result", self.results) if verb == "expect" else ("late row", self.late)
+        wanted, got = by_text(rows), by_text(found)
+        assert got == wanted, f"expected {len(wanted)} {kind}(s) {wanted}, got {got}"
+        found.clear()
+
+    def end(self) -> None:
+        assert not self.results + self.late, f"left untold: {self.results + self.late}"
+
+
+def run_locally(transcript: Transcript, strategy: str, one_by_one: bool) -> None:
+    frames = [transcript.schema.empty_table() for _ in transcript.query["inputs"]]
+    query: LocalQuery = transcript.build(frames, strategy).start()
+    unit = SECOND if transcript.query["columns"][transcript.query["progress"]] == "timestamp" else 1
+    told, seen = Told(), 0
+    for action in transcript.actions:
+        closed: list[pa.Table] = []
+        if action.verb in ("batch", "punctuation"):
+            rows = transcript.rows(action)
+            for piece in [[row] for row in rows] if one_by_one else [rows]:
+                closed.append(query.push(piece, action.port))
+        elif action.verb == "tick":
+            closed.append(query.tick(action.content * SECOND))
+        elif action.verb == "restart":
+            query.restart()
+        elif action.verb == "finish":
+            closed.append(query.finish())
+        else:
+            told.expect(action.verb, action.content)
+        told.results += [row for table in closed for row in plain(table.to_pylist(), unit)]
+        late = query.late_output().drop_columns(["is_end"] if "is_end" in transcript.schema.names else [])
+        told.late += [list(row.values()) for row in late.to_pylist()[seen:]]
+        seen = late.num_rows
+    told.end()
+
+
+def cases(transcripts: list[Transcript]) -> Iterator[Any]:
+    for transcript in transcripts:
+        for strategy in transcript.strategies:
+            for one_by_one in (False, True):
+                cut = "one by one" if one_by_one else "as given"
+                yield pytest.param(transcript, strategy, one_by_one, id=f"{transcript.name}-{strategy}-{cut}")
+
+
+@pytest.mark.parametrize(("transcript", "strategy", "one_by_one"), cases(TRUE))
+def test_transcript_on_the_local_backend(transcript: Transcript, strategy: str, one_by_one: bool) -> None:
+    run_locally(transcript, strategy, one_by_one)
+
+
+@pytest.mark.parametrize(("transcript", "strategy", "one_by_one"), cases(FALSE))
+def test_transcript_that_must_fail_fails(transcript: Transcript, strategy: str, one_by_one: bool) -> None:
+    assert transcript.fails is not None
+    with pytest.raises(AssertionError, match=transcript.fails):
+        run_locally(transcript, strategy, one_by_one)
+
+
+# -- the loader -----------------------------------------------------------------------------------------------------
+
+GOOD = (FOLDER / "gaps.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (GOOD + "speed: 3\n", "the transcript has unknown keys"),
+        (GOOD.replace("  progress:", "  hurry: 1\n  progress:"), "the query has unknown keys"),
+        (GOOD.replace("- finish:", "- end:"), "an action has unknown keys"),
+        (GOOD.replace("actions:\n", "actions:\n  - expect: []\n"), "expect is unused"),
+        (GOOD.replace("  - finish:\n", "  - expect: []\n"), "expect is unused"),
+        (GOOD[: GOOD.index("  - expect")], "nothing is expected"),
+    ],
+)
+def test_loader_refuses_what_cannot_be_meant(text: str, says: str) -> None:
+    with pytest.raises(BadTranscript, match=says):
+        load(text)
+
+
+def test_loader_refuses_two_of_one_name() -> None:
+    with pytest.raises(BadTranscript, match="two transcripts of one name"):
+        load_all([GOOD, GOOD])
+
+
+def test_every_transcript_is_either_true_or_must_fail_and_some_go_to_spark() -> None:
+    assert len(TRUE) >= 8
+    assert FALSE
+    assert sum(transcript.spark for transcript in TRUE) >= 4
+
+
+# -- through Spark --------------------------------------------------------------------------------------------------
+
+
+def run_on_spark(transcript: Transcript, spark: SparkSession, folder: Path) -> None:
+    """Each batch is a file, read one a micro-batch in the order of their times; all that came out is compared at the end.
+
+    A restart stops the query and starts it again from its checkpoint, on the files that follow.
+    """
+    inputs = [folder / f"input{port}" for port in range(len(transcript.query["inputs"]))]
+    for directory in inputs:
+        directory.mkdir(parents=True)
+    pq.write_table(transcript.schema.empty_table(), folder / "schema.parquet")
+    schema = spark.read.parquet(str(folder / "schema.parquet")).schema
+    results: list[dict[str, Any]] = []
+    late: list[dict[str, Any]] = []
+
+    def start() -> Any:
+        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        query = transcript.build([reader.parquet(str(directory)) for directory in inputs], "auto")
+        return query.start(
+            checkpoint=str(folder / "checkpoint"),
+            results=lambda rows, batch: results.extend(rows.toArrow().to_pylist()),
+            late=lambda rows, batch: late.extend(rows.toArrow().to_pylist()),
+            trigger={"availableNow": True},
+        )
+
+    running = None
+    waiting = False
+    for number, action in enumerate(transcript.actions):
+        if action.verb == "batch":
+            file = inputs[action.port] / f"{number:03d}.parquet"
+            pq.write_table(pa.Table.from_pylist(transcript.rows(action), schema=transcript.schema), file)
+            os.utime(file, (1_000_000 + number, 1_000_000 + number))
+            waiting = True
+        elif action.verb in ("restart", "finish") and waiting:
+            running = start()
+            running.await_termination()
+            waiting = False
+        if action.verb == "finish":
+            running.finish()
+    expected = [(a.verb, row) for a in transcript.actions if a.verb.startswith("expect") for row in a.content]
+    assert plain(results, 1) == by_text([row for verb, row in expected if verb == "expect"])
+    assert by_text([list(row.values()) for row in late]) == by_text(
+        [r for verb, r in expected if verb == "expect_late"]
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("transcript", [t for t in TRUE if t.spark], ids=lambda transcript: transcript.name)
+def test_transcript_on_spark(transcript: Transcript, spark: SparkSession, tmp_path: Path) -> None:
+    run_on_spark(transcript, spark, tmp_path)
