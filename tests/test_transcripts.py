@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,12 +202,15 @@ def run_locally(transcript: Transcript, strategy: str, one_by_one: bool) -> None
     told.end()
 
 
-def cases(transcripts: list[Transcript]) -> Iterator[Any]:
+def cases(transcripts: list[Transcript]) -> list[Any]:
+    found = []
     for transcript in transcripts:
         for strategy in transcript.strategies:
             for one_by_one in (False, True):
                 cut = "one by one" if one_by_one else "as given"
-                yield pytest.param(transcript, strategy, one_by_one, id=f"{transcript.name}-{strategy}-{cut}")
+                name = f"{transcript.name}-{strategy}-{cut}"
+                found.append(pytest.param(transcript, strategy, one_by_one, id=name))
+    return found
 
 
 @pytest.mark.parametrize(("transcript", "strategy", "one_by_one"), cases(TRUE))
@@ -259,7 +261,7 @@ def test_every_transcript_is_either_true_or_must_fail_and_some_go_to_spark() -> 
 
 
 def run_on_spark(transcript: Transcript, spark: SparkSession, folder: Path) -> None:
-    """Each batch is a file, read one a micro-batch in the order of their times; all that came out is compared at the end.
+    """Each batch is a file, read one a micro-batch in the order of their times; what came out is compared at the end.
 
     A restart stops the query and starts it again from its checkpoint, on the files that follow.
     """

@@ -72,7 +72,7 @@ class Ingest:
         is_mark = None if marks is None else pc.fill_null(table.column(marks.when), False)
         missing = pc.is_null(time) if is_mark is None else pc.and_(pc.is_null(time), pc.invert(is_mark))
         if time.null_count and pc.any(missing).as_py():
-            self._nulls.append(self._without_marks(table.filter(missing)))
+            self._nulls.append(self._as_given(table.filter(missing)))
         present = pc.is_valid(time) if time.null_count else None
         if is_mark is not None:
             self._promise(table.filter(is_mark))
@@ -91,7 +91,7 @@ class Ingest:
             if not table.num_rows:
                 return
         if self._plan.sends_rows or self._late:
-            self._rows.append(self._without_marks(table))
+            self._rows.append(self._as_given(table))
         if not self._plan.sends_rows:
             self._parts.append(self._bucket.reduce(table, ticks))
             if len(self._parts) > 1 and sum(len(part) for part in self._parts) > _MERGE_AFTER:
@@ -116,9 +116,9 @@ class Ingest:
         none = np.empty(0, np.int64)
         self._progress.learn(observe(self._input.policy, none, none, names, promised))
 
-    def _without_marks(self, table: pa.Table) -> pa.Table:
-        """The user's columns: those that carry the select are ours."""
-        return table if self._input.keep is None else table.drop_columns([self._input.keep])
+    def _as_given(self, table: pa.Table) -> pa.Table:
+        """The user's columns in the order of the plan: inputs that are melded may have them in another order."""
+        return table.select([name for name in self._what.schema.names if name in table.column_names])
 
     def _messages(self) -> list[bytes]:
         shards = range(self._shards)

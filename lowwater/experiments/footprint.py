@@ -1,7 +1,7 @@
 """Memory of this process and all it started: the JVM and its Python workers hold what the driver does not.
 
-Read from /proc, so it is known on Linux only; elsewhere the peak is 0. Pages that forked workers share are counted in each
-of them, and a JVM gives its heap back late: the number says what was resident, not what was needed.
+Read from /proc, so it is known on Linux only; elsewhere the peak is 0. Pages that forked workers share are counted in
+each of them, and a JVM gives its heap back late: the number says what was resident, not what was needed.
 """
 
 from __future__ import annotations

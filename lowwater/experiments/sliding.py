@@ -6,14 +6,14 @@
     range600    600 s / 1 s       600 windows              150,000 rows of 150 s
 
 1,000 keys, skewed; rows arrive up to 3 s late. All engines of a workload read the same files in the same micro-batches,
-write the same kind of sink and start from an empty checkpoint; engines take turns, and the next round goes the other way
-about, so that none always follows the same one. range600 has fewer rows because Spark copies each of them 600 times; what
-is compared is the time per row, on the same rows.
+write the same kind of sink and start from an empty checkpoint. Engines take turns, and every other round goes the other
+way about, so that none always follows the same one. range600 has fewer rows because Spark copies each of them 600
+times; what is compared is the time per row, on the same rows.
 
 What overlap costs us is measured on equal rows too: lowwater alone answers RANGE 600 s / SLIDE 1 s on the files of
 `tumbling`, as the workload `overlap600`.
 
-Timed are the micro-batches after the history: one micro-batch that is as many rows as the others but reaches back so far
+Timed are the micro-batches after the history: one micro-batch of as many rows as the others that reaches back so far
 that windows are full when the clock starts. Before the first round every engine has run once on a few rows.
 
 A ratio is only given when the engines agree: the same windows and keys, counts and maxima exactly, sums to 1e-9.
@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lowwater import generate
-from lowwater.backends.spark.baselines import ENGINES, Batch, Engine, Question
+from lowwater.backends.spark.baselines import ENGINES, Engine, Files, Question
 from lowwater.backends.spark.launch import Session
 from lowwater.experiments.footprint import Footprint
 
@@ -172,15 +172,16 @@ def _warm(spark: Session, place: Path, say: Callable[[str], None]) -> None:
     small.write(place / "rows")
     for engine in ENGINES:
         say(f"warming up {engine.name}")
-        engine.run(spark, place / "rows", FILES, small.asked, place / engine.name)
+        engine.run(spark, Files(place / "rows", FILES), small.asked, place / engine.name)
 
 
 def _measure(
     spark: Session, workload: Workload, rounds: int, place: Path, say: Callable[[str], None]
 ) -> tuple[list[Result], list[str]]:
     workload.write(place / "rows")
+    files = Files(place / "rows", FILES)
     entries = workload.entries()
-    timed: dict[Entry, list[Batch]] = {entry: [] for entry in entries}
+    timed: dict[Entry, list[float]] = {entry: [] for entry in entries}
     peak = dict.fromkeys(entries, 0.0)
     wrong: list[str] = []
     for number in range(rounds):
@@ -188,21 +189,21 @@ def _measure(
         for entry in entries if number % 2 == 0 else reversed(entries):
             say(f"{entry.workload}, round {number + 1} of {rounds}: {entry.engine.name}")
             with Footprint() as memory:
-                batches = entry.engine.run(spark, place / "rows", FILES, entry.asked, work / str(entry))
+                batches = entry.engine.run(spark, files, entry.asked, work / str(entry))
             timed[entry] += batches[1:]
             peak[entry] = max(peak[entry], memory.peak_mb)
         wrong += _disagreements(entries[: len(ENGINES)], work)
         shutil.rmtree(work)
     shutil.rmtree(place)
-    return [_result(entry, timed[entry], peak[entry]) for entry in entries], wrong
+    return [_result(entry, workload.rows, timed[entry], peak[entry]) for entry in entries], wrong
 
 
-def _result(entry: Entry, batches: list[Batch], peak_mb: float) -> Result:
+def _result(entry: Entry, rows: int, batches: list[float], peak_mb: float) -> Result:
     """By the median batch, so that one pause of the machine does not decide; for as many rows as were timed."""
-    rows = sum(batch.rows for batch in batches)
-    seconds = median(batch.seconds / batch.rows for batch in batches) * rows
-    each = tuple(batch.seconds for batch in batches)
-    return Result(entry.engine.name, entry.workload, rows, round(seconds, 4), round(peak_mb, 1), each)
+    seconds = median(batches) * len(batches)
+    return Result(
+        entry.engine.name, entry.workload, rows * len(batches), round(seconds, 4), round(peak_mb, 1), tuple(batches)
+    )
 
 
 def _disagreements(entries: Sequence[Entry], work: Path) -> list[str]:

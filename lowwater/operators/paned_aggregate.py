@@ -20,12 +20,16 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Grouped, cover, gather, merge, regroup, runs
+from lowwater.errors import LowwaterError
 from lowwater.operators.blocks import BLOCKS, Blocks
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.window_aggregate import Closed, Keeping
 from lowwater.state.segments import Segment
 from lowwater.windows.context_free import Landmark, Sliding
 from lowwater.windows.spec import OPEN_END
+
+MOST_ANSWERS = 200_000_000
+"""A landmark window answers for every group at every slide, however long nothing came; beyond this it is a mistake."""
 
 
 class PanePartials(Keeping):
@@ -89,7 +93,14 @@ class LandmarkPartials(PanePartials):
             return None
         if stop == OPEN_END:  # the end of the stream: the window of the last row is the last one that says anything new
             stop = max(int(part.slot.max()) for part in parts) + 1
-        return self._answer(merge(parts, self._algebras), opened, stop)
+        panes = merge(parts, self._algebras)
+        answers = panes.keys.num_rows * (stop - max(opened, int(panes.slot.min())))
+        if self._window.period is None and answers > MOST_ANSWERS:
+            raise LowwaterError(
+                f"The landmark window would answer about {answers:,} rows at once, since progress made a leap; "
+                "use a longer SLIDE, or a shorter idle lag."
+            )
+        return self._answer(panes, opened, stop)
 
     def expire(self, stop: int) -> None:
         """Folds closed panes into the base, which takes the slot of the last closed window; drops ended periods."""

@@ -62,6 +62,8 @@ def refuse_columns(what: WindowedAggregation) -> None:
     for name in what.group_by:
         if name not in what.schema.names:
             raise UnknownColumn(name, what.schema.names, "group_by()")
+        if name in RESERVED or what.group_by.count(name) > 1:
+            raise LowwaterError(f"The result would have two columns named {name!r}; rename or drop the group column.")
         type = what.schema.field(name).type
         if pa.types.is_nested(type):
             raise LowwaterError(f"group_by() cannot group by {name!r} of type {type}; select its parts first.")

@@ -12,7 +12,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lowwater as lw
 from lowwater.query.planner import slots
-from tests.spark.answers import SCHEMA, as_answer, assert_same, batch_answer, parts, rows, stream_of, streaming, write_part
+from tests.spark.answers import (
+    SCHEMA,
+    as_answer,
+    assert_same,
+    batch_answer,
+    parts,
+    rows,
+    stream_of,
+    streaming,
+    write_part,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +38,7 @@ def table(seconds: list[float | None], keys: list[int]) -> pa.Table:
 
 def test_late_and_null_rows_come_out_with_their_reason_and_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     source, late = tmp_path / "in", str(tmp_path / "late")
-    write_part(table([0, 5, 20], [1, 1, 1]), source, 0)  # the low-watermark is now at 17: windows up to there are closed
+    write_part(table([0, 5, 20], [1, 1, 1]), source, 0)  # low-watermark 17: windows up to there close
     write_part(table([2, None, 12, 30], [1, 2, 1, 1]), source, 1)
     query = stream_of(streaming(spark, source)).start(
         checkpoint=str(tmp_path / "checkpoint"), results=str(tmp_path / "out"), late=late, trigger=ONCE
@@ -50,7 +60,14 @@ def test_progress_output_names_the_source_that_holds_back(spark: SparkSession, t
     source = tmp_path / "in"
     write_part(table([0, 50, 7], [1, 1, 2]), source, 0)
     query = (
-        lw.stream(streaming(spark, source), name="links", progress="ts", disorder=lw.ordered(), source="key", sources=("1", "2"))
+        lw.stream(
+            streaming(spark, source),
+            name="links",
+            progress="ts",
+            disorder=lw.ordered(),
+            source="key",
+            sources=("1", "2"),
+        )
         .window(range="10 seconds")
         .agg(n=lw.count())
         .start(

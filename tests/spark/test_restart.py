@@ -1,4 +1,4 @@
-"""Stop, crash and restart: nothing lost, nothing twice. The judge is Spark's own window() over the same files as a batch."""
+"""Stop, crash and restart: nothing lost, nothing twice. The judge is Spark's window() over the files as a batch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def sink(rows, batch):
         sys.stdin.read()
 
 
-query = stream_of(streaming(spark, Path(source))).start(checkpoint=checkpoint, results=sink, trigger={"availableNow": True})
+query = stream_of(streaming(spark, Path(source))).start(
+    checkpoint=checkpoint, results=sink, trigger={"availableNow": True}
+)
 query.await_termination()
 """
 
@@ -86,7 +88,8 @@ def test_a_process_killed_in_the_middle_of_a_batch_loses_nothing_and_repeats_not
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
     assert said, "the child ended before batch 3"
-    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) == 3, "batches 0 to 2 were committed, 3 was not"
+    commits = list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+    assert len(commits) == 3, "batches 0 to 2 were committed, batch 3 was not"
     again = stream_of(streaming(spark, source)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
     again.await_termination()
     again.finish()

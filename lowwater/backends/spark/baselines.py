@@ -1,11 +1,12 @@
-"""The engines of the benchmark: lowwater, Spark's own window() with either state store, and the floor under both.
+"""The engines of the benchmark: lowwater, Spark's own window() with either state store, and the floor under them.
 
-    lowwater        to_spark(), written by Spark's own file sink
+    lowwater        to_spark() over the DataFrame that Spark's window() reads too
+    lowwater-files  to_spark() over the same files as parquet_files(), which Arrow reads instead of Spark's scan
     spark-memory    groupBy(window(...)), state in the JVM's heap (HDFSBackedStateStoreProvider)
     spark-rocksdb   the same, state in RocksDB with changelog checkpoints, as lowwater has it
-    scan            an identity mapInArrow over the same files to no sink: what reading rows into Python costs alone
+    scan            an identity mapInArrow over the DataFrame to no sink: what handing rows to Python costs alone
 
-All read the same files in the same micro-batches; all but `scan` write the same columns to parquet.
+All take the same files in the same micro-batches; all but `scan` write the same columns by Spark's parquet sink.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import lowwater as lw
 from lowwater.backends.spark import session
@@ -36,23 +37,35 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A micro-batch that read rows, as Spark timed it."""
+class Files:
+    """A directory of parquet files as a stream, `a_batch` of them at a time."""
 
-    rows: int
-    seconds: float
+    directory: Path
+    a_batch: int
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        schema = spark.read.parquet(str(self.directory)).schema
+        return spark.readStream.schema(schema).option("maxFilesPerTrigger", self.a_batch).parquet(str(self.directory))
 
 
-def answered_by_lowwater(rows: DataFrame, asked: Question) -> DataFrame:
+def lowwater_on_frame(spark: SparkSession, files: Files, asked: Question) -> DataFrame:
+    return _lowwater(files.frame(spark), asked)
+
+
+def lowwater_on_files(spark: SparkSession, files: Files, asked: Question) -> DataFrame:
+    return _lowwater(lw.parquet_files(spark, str(files.directory), maxFilesPerTrigger=files.a_batch), asked)
+
+
+def _lowwater(rows: Any, asked: Question) -> DataFrame:
     stream = lw.stream(rows, name="rows", progress="ts", disorder=f"{asked.disorder} seconds")
     windows = stream.window(range=f"{asked.range} seconds", slide=f"{asked.slide} seconds").group_by("key")
     answers: DataFrame = windows.agg(n=lw.count(), total=lw.sum("val"), most=lw.max("val")).to_spark()
     return answers.drop("wid")
 
 
-def answered_by_spark(rows: DataFrame, asked: Question) -> DataFrame:
+def spark_window(spark: SparkSession, files: Files, asked: Question) -> DataFrame:
     window = F.window("ts", f"{asked.range} seconds", f"{asked.slide} seconds")
-    grouped = rows.withWatermark("ts", f"{asked.disorder} seconds").groupBy(window, "key")
+    grouped = files.frame(spark).withWatermark("ts", f"{asked.disorder} seconds").groupBy(window, "key")
     answers = grouped.agg(F.count("*").alias("n"), F.sum("val").alias("total"), F.max("val").alias("most"))
     return answers.select(
         F.col("window.start").alias("window_start"),
@@ -68,7 +81,8 @@ def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def scanned(rows: DataFrame, asked: Question) -> DataFrame:
+def scanned(spark: SparkSession, files: Files, asked: Question) -> DataFrame:
+    rows = files.frame(spark)
     return rows.mapInArrow(_identity, rows.schema)
 
 
@@ -77,24 +91,21 @@ class Engine:
     """A way to answer, and the state store it runs on. An engine that answers nothing writes nothing."""
 
     name: str
-    answer: Callable[[DataFrame, Question], DataFrame]
+    answer: Callable[[SparkSession, Files, Question], DataFrame]
     provider: str
     writes: bool = True
 
-    def run(self, spark: SparkSession, source: Path, files: int, asked: Question, work: Path) -> list[Batch]:
-        """All files of `source`, `files` a micro-batch; answers go to `work`/answers. Micro-batches in order."""
+    def run(self, spark: SparkSession, files: Files, asked: Question, work: Path) -> list[float]:
+        """All files; answers go to `work`/answers. Seconds of the micro-batches that read something, in order."""
+        answers = self.answer(spark, files, asked)
         for name, value in (session.settings() | {session.PROVIDER: self.provider}).items():
-            spark.conf.set(name, value)
-        schema = spark.read.parquet(str(source)).schema
-        rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(source))
-        writer = self.answer(rows, asked).writeStream.outputMode("append")
-        spark.conf.set(session.PROVIDER, self.provider)  # asking lowwater has set its own
-        _sink(writer, work / "answers" if self.writes else None)
+            spark.conf.set(name, value)  # after asking, since lowwater sets its own
+        writer = _sink(answers.writeStream.outputMode("append"), work / "answers" if self.writes else None)
         _collect_garbage(spark)  # each engine begins without the rubbish of the one before
         query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
         told = [(int(p.numInputRows), p.durationMs["triggerExecution"] / 1000) for p in query.recentProgress]
-        return [Batch(rows, seconds) for rows, seconds in told if rows]
+        return [seconds for read, seconds in told if read]
 
 
 def _sink(writer: DataStreamWriter, answers: Path | None) -> DataStreamWriter:
@@ -107,9 +118,10 @@ def _collect_garbage(spark: SparkSession) -> None:
 
 
 ENGINES = (
-    Engine("lowwater", answered_by_lowwater, session.ROCKSDB),
-    Engine("spark-memory", answered_by_spark, MEMORY_STATE),
-    Engine("spark-rocksdb", answered_by_spark, session.ROCKSDB),
+    Engine("lowwater", lowwater_on_frame, session.ROCKSDB),
+    Engine("lowwater-files", lowwater_on_files, session.ROCKSDB),
+    Engine("spark-memory", spark_window, MEMORY_STATE),
+    Engine("spark-rocksdb", spark_window, session.ROCKSDB),
     Engine("scan", scanned, session.ROCKSDB, writes=False),
 )
 

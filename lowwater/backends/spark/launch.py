@@ -1,7 +1,7 @@
 """A local Spark session for the demo, the benchmark and the doctor. Users bring their own session; these have none.
 
-It is quiet: Spark's progress bar writes over ours, and what the JVM and its Python workers say on their way up would end
-up between the lines of a table or inside a JSON object. So the JVM is started with another standard output.
+It is quiet: Spark's progress bar writes over ours, and what the JVM and its Python workers say on their way up would
+end up between the lines of a table or inside a JSON object. So the JVM is started with another standard output.
 """
 
 from __future__ import annotations

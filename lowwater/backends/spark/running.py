@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.shard import check_fingerprint
 from lowwater.backends.spark import compile
-from lowwater.errors import LowwaterError
+from lowwater.errors import CheckpointMismatch, LowwaterError
 from lowwater.metrics import Metrics
 from lowwater.query.plan import Plan
 
@@ -67,8 +67,9 @@ class Checkpoint:
     def __init__(self, spark: SparkSession, directory: str) -> None:
         self._jvm: Any = spark._jvm
         self._conf = spark._jsc.hadoopConfiguration()
-        self.control = f"{directory.rstrip('/')}/lowwater/control"
-        self._owner = f"{directory.rstrip('/')}/lowwater/query.json"
+        self._directory = directory.rstrip("/")
+        self.control = f"{self._directory}/lowwater/control"
+        self._owner = f"{self._directory}/lowwater/query.json"
 
     def claim(self, fingerprint: dict[str, Any]) -> None:
         """Writes down whose checkpoint this is, or refuses if it is another query's."""
@@ -76,6 +77,10 @@ class Checkpoint:
         if stored is not None:
             check_fingerprint(json.loads(stored), fingerprint)
             return
+        if self._exists(f"{self._directory}/offsets"):
+            raise CheckpointMismatch(
+                f"{self._directory} is the checkpoint of another Spark query; give start() a directory of its own."
+            )
         self._path(self.control).getFileSystem(self._conf).mkdirs(self._path(self.control))
         self._write(self._owner, json.dumps(fingerprint))
 
@@ -85,12 +90,15 @@ class Checkpoint:
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(name)
 
-    def _read(self, name: str) -> str | None:
+    def _exists(self, name: str) -> bool:
         path = self._path(name)
-        system = path.getFileSystem(self._conf)
-        if not system.exists(path):
+        return bool(path.getFileSystem(self._conf).exists(path))
+
+    def _read(self, name: str) -> str | None:
+        if not self._exists(name):
             return None
-        stream = system.open(path)
+        path = self._path(name)
+        stream = path.getFileSystem(self._conf).open(path)
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:

@@ -1,0 +1,112 @@
+"""State: bounded as EXPLAIN says, written in pieces, and the same whoever wrote it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lowwater as lw
+from lowwater.aggregates.base import Aggregate
+from lowwater.backends.local import LocalQuery
+from lowwater.errors import CheckpointMismatch
+from lowwater.generate import keyed
+from lowwater.query.planner import slots
+from lowwater.state.segments import Segment, SegmentCache, pack, unpack
+
+DELAY = 3_000_000
+
+
+def sliding(table: pa.Table, range: str, slide: str, strategy: str = "auto", **aggregates: Aggregate) -> lw.Query:
+    stream = lw.stream(table, progress="ts", disorder="3 seconds")
+    return stream.window(range=range, slide=slide).group_by("key").agg(strategy, **aggregates)
+
+
+@pytest.mark.parametrize(
+    ("range", "slide"), [("60 seconds", "1 second"), ("10 seconds", "10 seconds"), ("9 seconds", "6 seconds")]
+)
+@pytest.mark.parametrize("strategy", ["wid", "panes"])
+def test_a_differential_aggregate_holds_at_most_panes_times_groups(range: str, slide: str, strategy: str) -> None:
+    table = keyed(20_000, 200, 40, seed=3)
+    query = sliding(table, range, slide, strategy, n=lw.count(), s=lw.sum("val"))
+    running = query.start()
+    window, most = query.plan.what.window, 0
+    for at in np.arange(0, table.num_rows, 500).tolist():
+        running.push(table.slice(at, 500))
+        most = max(most, running.metrics().state_rows)
+        assert running.metrics().state_rows <= 40 * slots(window, strategy, DELAY)
+    assert most > 40, "the bound was never put to the test"
+    running.finish()
+    assert running.metrics().state_rows == 0
+    assert running.metrics().state_bytes == 0
+
+
+def test_a_landmark_holds_one_partial_a_group_and_the_open_panes() -> None:
+    table = keyed(20_000, 200, 40, seed=3)
+    stream = lw.stream(table, progress="ts", disorder="3 seconds")
+    query = stream.window(range="all", slide="1 second").group_by("key").agg(n=lw.count())
+    running = query.start()
+    for at in np.arange(0, table.num_rows, 500).tolist():
+        running.push(table.slice(at, 500))
+        assert running.metrics().state_rows <= 40 * slots(query.plan.what.window, "landmark", DELAY)
+
+
+def test_ten_thousand_groups_of_which_ten_stay_leave_the_state_of_ten() -> None:
+    def part(second: int, keys: int) -> pa.Table:
+        key = np.arange(keys)
+        ts = pa.array(1_700_000_000_000_000 + second * 1_000_000 + key, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        return pa.table({"ts": ts, "key": key, "val": key.astype(float)})
+
+    query = sliding(part(0, 1), "60 seconds", "1 second", n=lw.count(), s=lw.sum("val"), m=lw.max("val"))
+    running = query.start(shards=2)
+    running.push(part(0, 10_000))
+    assert running.metrics().state_rows == 10_000
+    for second in np.arange(1, 130).tolist():
+        running.push(part(second, 10))
+    assert running.metrics().state_rows <= 10 * slots(query.plan.what.window, "panes", DELAY)
+    assert running.metrics().dropped_rows == 0
+
+
+def segment_ids(running: LocalQuery) -> dict[str, str]:
+    return dict(running._shards[0].snapshot().head["operator"]["segments"])
+
+
+def test_a_batch_rewrites_only_the_blocks_it_touches() -> None:
+    table = keyed(40_000, 400, 40, seed=5)
+    running = sliding(table, "320 seconds", "1 second", n=lw.count()).start()
+    running.push(table.slice(0, 30_000))
+    before = segment_ids(running)
+    running.push(table.slice(30_000, 500))
+    after = segment_ids(running)
+    same = [block for block in before if after.get(block) == before[block]]
+    assert len(before) >= 12
+    assert len(same) >= len(before) - 2, "a small batch must not rewrite all state"
+
+
+def test_segments_are_the_same_whoever_packs_them() -> None:
+    tables = {"a": pa.table({"x": [1, 2, 3]}), "none": pa.table({"": pa.nulls(4)}).select([])}
+    first, second = Segment.of(None, tables), Segment.of(None, tables)
+    assert first.id == second.id
+    assert first.data is not None
+    opened = unpack(first.data)
+    assert opened["a"].equals(tables["a"])
+    assert opened["none"].num_rows == 4
+    assert Segment.of(None, {"a": pa.table({"x": [1, 2, 4]})}).id != first.id
+
+
+def test_segments_of_another_format_are_refused() -> None:
+    data = bytearray(pack({"a": pa.table({"x": [1]})}))
+    data[2] = 99
+    with pytest.raises(CheckpointMismatch, match=r"segment format 99, this lowwater reads format 1"):
+        unpack(bytes(data))
+    with pytest.raises(CheckpointMismatch, match="not written by lowwater"):
+        unpack(b"something else")
+
+
+def test_the_cache_keeps_the_latest_within_its_budget() -> None:
+    cache = SegmentCache(budget=100)
+    for name in "abc":
+        cache.put(name, 40, name)
+    assert cache.get("c", 40, lambda: "loaded") == "c"
+    assert cache.get("a", 40, lambda: "loaded") == "loaded"
+    assert (cache.hits, cache.misses) == (1, 1)
