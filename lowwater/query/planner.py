@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lowwater.aggregates.base import Aggregate, Differential
+from lowwater.aggregates.base import Aggregate, Algebra, Differential
 from lowwater.errors import BadAggregate, BadProgress, BadWindow, LowwaterError, UnknownColumn
 from lowwater.model.progress import Delay
 from lowwater.model.ticks import Length, Ticks
@@ -33,7 +33,7 @@ def plan(
 ) -> Plan:
     """Chooses the tactic, or refuses with a sentence."""
     refuse_columns(what)
-    what.algebras()  # binds every aggregate to its column: types are refused here, before anything runs
+    algebras = what.algebras()  # binds every aggregate to its column: types are refused here, before anything runs
     window = what.window
     if isinstance(window, Landmark):
         choice, why = "landmark", "a landmark's windows only grow, so closed panes fold into one partial a group"
@@ -47,7 +47,7 @@ def plan(
         choice, why = "wid", "windows do not overlap, so a row is in one window at most and is kept there"
     else:
         assert isinstance(window, Sliding)
-        rolled = [f"{a}: {_rollup(a)}" for a in what.distinct]
+        rolled = [f"{a}: {_rollup(a, algebra)}" for a, algebra in zip(what.distinct, algebras, strict=True)]
         choice = "panes"
         why = (
             f"RANGE/SLIDE = {window.range / window.slide:g}, so a row is reduced once, into its pane "
@@ -76,14 +76,14 @@ def refuse_columns(what: WindowedAggregation) -> None:
         raise BadAggregate("agg() needs at least one aggregate, as in agg(n=lw.count()).")
 
 
-def _rollup(aggregate: Aggregate) -> str:
+def _rollup(aggregate: Aggregate, algebra: Algebra) -> str:
     if not aggregate.bounded:
         return "holistic, values kept per pane and merged by rank"
-    return (
-        "differential"
-        if aggregate.differential is Differential.FULL
-        else "not differential, panes combined by doubling"
-    )
+    if algebra.exact_inverse:
+        return "differential, by differences of prefix sums"
+    if aggregate.differential is Differential.FULL:
+        return "differential but rounding, so panes are combined by doubling"
+    return "not differential, panes combined by doubling"
 
 
 def _override(strategy: str, choice: str, what: WindowedAggregation) -> str:

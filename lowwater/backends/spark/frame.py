@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.host import MESSAGE, IngestRun
-from lowwater.errors import LowwaterError
+from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.operators.base import Batch
 from lowwater.operators.stateless import Apply
 from lowwater.query.plan import Plan
@@ -100,6 +100,10 @@ def _analysed(make: Callable[[], DataFrame], expression: str) -> DataFrame:
 
 def frame(df: DataFrame) -> SparkFrame:
     """A frame of a batch or streaming DataFrame."""
+    if ".connect." in type(df).__module__:
+        raise NeedsConfiguration(
+            "lowwater brings stateful operators of its own, which Spark Connect does not take; use a classic session."
+        )
     if KEEP in df.columns:
         raise LowwaterError(f"The DataFrame has a column {KEEP!r}, which lowwater uses itself; rename it.")
     return SparkFrame(df)

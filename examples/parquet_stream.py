@@ -1,0 +1,32 @@
+"""Parquet files read by Arrow instead of Spark's scan, with the late rows and the progress written beside the results.
+
+Prints:
+
+"""
+
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import lowwater as lw
+from lowwater import generate
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+place = Path(tempfile.mkdtemp())
+generate.write_files(generate.packets(50_000, 300, seed=2).table, place / "in", files=4)
+
+files = lw.parquet_files(spark, str(place / "in"), maxFilesPerTrigger=1)
+packets = lw.stream(files, name="packets", progress="ts", disorder="1 second")  # too short: some rows will be late
+traffic = packets.window(range="10 seconds").group_by("link").agg(bytes=lw.sum("len"), hosts=lw.count_distinct("srcIP"))
+
+outputs = {name: str(place / name) for name in ("results", "late", "progress", "checkpoint")}
+query = traffic.start(**outputs)
+query.finish()
+told = query.metrics()
+print(f"{told.rows} rows, {told.late_rows} late, {told.result_rows} results")
+late = spark.read.parquet(outputs["late"])
+for row in late.groupBy("late_reason", "link").count().orderBy("link").collect():
+    print(f"{row['link']}: {row['count']} rows, {row['late_reason']}")
+spark.stop()
