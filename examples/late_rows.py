@@ -2,11 +2,11 @@
 
 Prints:
 
-    closed by the first two batches: [(0, 10, 2), (5, 15, 1)]
+    closed by the first two batches: [(0, 10, 2), (5, 15, 2)]
     at 3: all its windows are closed; missed 2, still counted in 0
     at 14: some of its windows are closed; missed 1, still counted in 1
     at None: the progressing attribute is null; missed 0, still counted in 0
-    all windows: [(0, 10, 2), (5, 15, 1), (10, 20, 1), (20, 30, 1), (25, 35, 1)]
+    all windows: [(0, 10, 2), (5, 15, 2), (10, 20, 1), (20, 30, 1), (25, 35, 1)]
     read 6 rows, 1 without a time, 2 late, 1 of them in no window at all
 """
 

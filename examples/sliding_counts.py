@@ -2,6 +2,8 @@
 
 Prints:
 
+    50000 rows gave 17847 results; 0 were late; 0 are held
+    stream and batch agree: True
 """
 
 import tempfile
@@ -12,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lowwater as lw
 from lowwater import generate
 
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 2).getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 place = Path(tempfile.mkdtemp())
 generate.write_files(generate.keyed(50_000, 120, keys=100, seed=1), place / "in", files=4)

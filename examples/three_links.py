@@ -2,6 +2,12 @@
 
 Prints:
 
+    20 % sent: 1 windows closed, all wait for Control, which is at 22:14:41
+    40 % sent: 2 windows closed, all wait for Control, which is at 22:15:56
+    60 % sent: 4 windows closed, all wait for Control, which is at 22:17:09
+    80 % sent: 8 windows closed, all wait for Main2, which is at 22:21:28
+    100 % sent: 10 windows closed, all wait for Control, which is at 22:23:15
+    11 windows, 0 late rows
 """
 
 from itertools import pairwise

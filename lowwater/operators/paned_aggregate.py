@@ -91,7 +91,8 @@ class LandmarkPartials(PanePartials):
         parts = [part for part in (self._base, self._blocks.together(below=self._reach(stop))) if part is not None]
         if not parts:
             return None
-        if stop == OPEN_END:  # the end of the stream: the window of the last row is the last one that says anything new
+        if stop == OPEN_END and self._window.period is None:
+            # The end of the stream: the window of the last row is the last one that says anything new.
             stop = max(int(part.slot.max()) for part in parts) + 1
         panes = merge(parts, self._algebras)
         answers = panes.keys.num_rows * (stop - max(opened, int(panes.slot.min())))

@@ -111,40 +111,39 @@ class WindowAggregate(Operator):
         self.opened = FIRST
         self.counts = Counts()
         self._schema = what.result_schema()
-        self._sizes: dict[str, Segment[Any]] = {}
 
     @property
     def demands(self) -> tuple[str, ...]:
         return (self.what.time,)
 
     def on_batch(self, port: int, batch: Batch | Reduced) -> list[Message]:
-        late: list[Message] = []
         if self.keeping.takes_rows:
             assert isinstance(batch, Batch), "this tactic wants rows"
-            time = self.bucket.ticks(batch.rows)
-            first, last = self.what.window.bounds(time)
-            missed, gone = self._missed(first, last)
-            self._count(missed, gone, np.ones(len(first), np.int64))
-            if missed.any():
-                late.append(self._late(batch.rows, first, last, missed))
-            kept = ~gone & (first <= last)
-            self.keeping.buffer(batch.rows.filter(pa.array(kept)), time[kept])
-            return late
-        if isinstance(batch, Batch):
-            batch = Reduced(self.bucket.reduce(batch.rows), batch.rows)
-        grouped = batch.grouped
-        if not len(grouped):
-            return late
+            return self._take_rows(batch.rows)
+        reduced = Reduced(self.bucket.reduce(batch.rows), batch.rows) if isinstance(batch, Batch) else batch
+        return self._take_partials(reduced)
+
+    def _take_rows(self, rows: pa.Table) -> list[Message]:
+        time = self.bucket.ticks(rows)
+        first, last = self.what.window.bounds(time)
+        missed, gone = self._missed(first, last)
+        self._count(missed, gone, np.ones(len(first), np.int64))
+        kept = ~gone & (first <= last)
+        self.keeping.buffer(rows.filter(pa.array(kept)), time[kept])
+        return [self._late(rows, first, last, missed)] if missed.any() else []
+
+    def _take_partials(self, reduced: Reduced) -> list[Message]:
+        """All rows of a pane share their windows, so lateness is decided for partials, and told for rows if wanted."""
+        grouped = reduced.grouped
         missed, gone = self._missed(*self.what.window.pane_wids(grouped.slot))
-        if missed.any():
-            self._count(missed, gone, np.asarray(grouped.partials[0][0]))
-            if batch.rows is not None:
-                first, last = self.what.window.bounds(self.bucket.ticks(batch.rows))
-                late.append(self._late(batch.rows, first, last, self._missed(first, last)[0]))
-            grouped = grouped.where(~gone)
-        if len(grouped):
-            self.keeping.absorb(grouped, self.opened)
-        return late
+        self._count(missed, gone, np.asarray(grouped.partials[0][0]))
+        kept = grouped.where(~gone)
+        if len(kept):
+            self.keeping.absorb(kept, self.opened)
+        if reduced.rows is None or not missed.any():
+            return []
+        first, last = self.what.window.bounds(self.bucket.ticks(reduced.rows))
+        return [self._late(reduced.rows, first, last, self._missed(first, last)[0])]
 
     def _missed(self, first: Any, last: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Which have missed a window of theirs, and which all of them."""
@@ -190,19 +189,18 @@ class WindowAggregate(Operator):
         return pa.table(columns, schema=self._schema)
 
     def snapshot(self) -> Snapshot:
-        self._sizes = self.keeping.segments()
+        segments = self.keeping.segments()
         head = {
             "opened": self.opened,
             "counts": dict(vars(self.counts)),
-            "segments": {name: segment.id for name, segment in self._sizes.items()},
+            "segments": {name: segment.id for name, segment in segments.items()},
         }
-        return Snapshot(head, {segment.id: segment for segment in self._sizes.values()})
+        return Snapshot(head, {segment.id: segment for segment in segments.values()})
 
     def restore(self, head: dict[str, Any], load: Load) -> None:
         self.opened = head["opened"]
         self.counts = Counts(**head["counts"])
-        self._sizes = {name: load(id) for name, id in head["segments"].items()}
-        self.keeping.restore(self._sizes)
+        self.keeping.restore({name: load(id) for name, id in head["segments"].items()})
 
     def decode(self, tables: dict[str, pa.Table]) -> object:
         return self.keeping.decode(tables)
@@ -211,21 +209,19 @@ class WindowAggregate(Operator):
         return Held(self.keeping.rows, sum(segment.size for segment in self.keeping.segments().values()))
 
 
+LATE_COLUMNS = {"late_reason": pa.string(), "windows_missed": pa.int64(), "windows_kept": pa.int64()}
+
+
 def late_rows(rows: pa.Table, reason: pa.Array, missed: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> pa.Table:
     """Rows of the late output: the row, why it is here, how many windows it missed and in how many it still counts.
 
     `windows_kept` is null where the number is open (landmark windows).
     """
-    return (
-        rows.append_column("late_reason", reason)
-        .append_column("windows_missed", pa.array(missed))
-        .append_column("windows_kept", pa.array(kept, mask=kept < 0))
-    )
+    values = (reason, pa.array(missed), pa.array(kept, mask=kept < 0))
+    for name, column in zip(LATE_COLUMNS, values, strict=True):
+        rows = rows.append_column(name, column)
+    return rows
 
 
 def late_schema(schema: pa.Schema) -> pa.Schema:
-    return (
-        schema.append(pa.field("late_reason", pa.string()))
-        .append(pa.field("windows_missed", pa.int64()))
-        .append(pa.field("windows_kept", pa.int64()))
-    )
+    return pa.schema([*schema, *(pa.field(name, type) for name, type in LATE_COLUMNS.items())])

@@ -20,6 +20,7 @@ from lowwater.errors import BadAggregate, BadProgress, BadWindow, LowwaterError,
 from lowwater.model.progress import Delay
 from lowwater.model.ticks import Length, Ticks
 from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.window_aggregate import LATE_COLUMNS
 from lowwater.query.plan import TACTICS, Input, Plan, Reason
 from lowwater.windows.context_free import ContextFree, Landmark, Sliding
 
@@ -67,6 +68,9 @@ def refuse_columns(what: WindowedAggregation) -> None:
         type = what.schema.field(name).type
         if pa.types.is_nested(type):
             raise LowwaterError(f"group_by() cannot group by {name!r} of type {type}; select its parts first.")
+    for name in LATE_COLUMNS:
+        if name in what.schema.names:
+            raise LowwaterError(f"The stream has a column {name!r}, which the late output adds itself; rename it.")
     names = [*RESERVED, *what.group_by]
     for name, _ in what.aggregates:
         if name in names:

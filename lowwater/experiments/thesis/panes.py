@@ -140,7 +140,7 @@ def measure(per_pane: int, per_window: int, tuples: int, repeats: int) -> Point:
 
 
 def _rows(per_pane: int, tuples: int) -> pa.Table:
-    """Evenly spaced, so that all panes have as many tuples; shuffled within batches, as neither operator needs order."""
+    """Evenly spaced, so that all panes have as many tuples; shuffled within batches, as neither needs order."""
     rng = np.random.default_rng(per_pane)
     ts = np.arange(tuples, dtype=np.int64) * TICKS // per_pane
     for at in range(0, tuples, BATCH):

@@ -1,0 +1,276 @@
+"""Outside cases: what other engines' own tests expect, computed here.
+
+Each case of the three suites is either in EXPRESSIBLE and passes, or in NOT_YET with the feature it waits for; together
+they are all cases there are. Windows, groups, selects, derived columns and aggregates are lowwater's. What a case does
+to the few results afterwards (best of each window, a filter, a projection) is done here in plain Python, except an
+aggregation over the results, which is a second query.
+
+The suites align the starts of windows to the origin, lowwater (as the thesis) their ends. The two differ where RANGE is
+no multiple of SLIDE, so the origin is moved by RANGE.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import lowwater as lw
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+Case = dict[str, Any]
+SUITES = ("arroyo.jsonl", "risingwave.jsonl", "druid.jsonl")
+
+EXPRESSIBLE = [
+    "arroyo-sql-testing/hourly_by_event_type",
+    "arroyo-sql-testing/month_loose_watermark",
+    "arroyo-sql-testing/tight_watermark",
+    "arroyo-sql-testing/most_active_driver_last_hour",
+    "arroyo-sql-testing/most_active_driver_last_hour_unaligned",
+    "arroyo-sql-testing/sliding_window_end",
+    "arroyo-sql-testing/reinvoke_window_function",
+    "arroyo-sql-testing/aggregates",
+    "arroyo-sql-testing/grouped_aggregates",
+    "arroyo-sql-testing/every_aggregate",
+    "risingwave-e2e/time_window/mv_tumble_agg_1",
+    "risingwave-e2e/time_window/mv_tumble_agg_2",
+    "risingwave-e2e/time_window/mv_hop_agg_1",
+    "risingwave-e2e/time_window/mv_hop_agg_2",
+    "risingwave-e2e/time_window/mv_hop_agg_3",
+    "risingwave-e2e/eowc_group_agg/after 5 rows",
+    "risingwave-e2e/eowc_group_agg/after 6 rows",
+    "risingwave-e2e/q5/nexmark_q5",
+    "druid-window/hourly sum(delta) by country",
+    "druid-window/total sum(delta) by country",
+]
+SESSION, JOIN, OVER = "session windows have no operator yet", "there is no join yet", "there are no OVER windows yet"
+NOT_YET = {
+    "arroyo-sql-testing/global_session_window": SESSION,
+    "arroyo-sql-testing/session_window": SESSION,
+    "arroyo-sql-testing/windowed_inner_join": JOIN,
+    "arroyo-sql-testing/windowed_outer_join": JOIN,
+    "arroyo-sql-testing/offset_impulse_join": JOIN,
+    "risingwave-e2e/time_window_join/full_join": JOIN,
+    "risingwave-e2e/q7/nexmark_q7": JOIN,
+    "risingwave-e2e/q8/nexmark_q8": JOIN,
+    "risingwave-e2e/mod/v_b.out3 after 4 rows": OVER,
+    "risingwave-e2e/mod/v_d.out11 after 4 rows": OVER,
+    "risingwave-e2e/mod/v_b.out3 after 6 rows": OVER,
+    "risingwave-e2e/mod/v_d.out11 after 6 rows": OVER,
+    "druid-window/hourly sum, then ROWS 3 PRECEDING .. 2 FOLLOWING per country": OVER,
+}
+ON_SPARK = [
+    "druid-window/hourly sum(delta) by country",
+    "arroyo-sql-testing/most_active_driver_last_hour",
+    "arroyo-sql-testing/most_active_driver_last_hour_unaligned",
+]
+
+TYPES = {"BIGINT": pa.int64(), "INT": pa.int64(), "STRING": pa.string(), "BOOLEAN": pa.bool_()}
+DERIVED = {"counter % 5": "counter % 5"}
+"""Expressions of `derive` (Python) and what they are in SQL."""
+HOUR = 3_600_000
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "count": lw.count,
+    "sum": lw.sum,
+    "min": lw.min,
+    "max": lw.max,
+    "avg": lw.avg,
+    "var_pop": lw.var_pop,
+    "stddev_pop": lw.stddev_pop,
+    "count_distinct": lw.count_distinct,
+}
+
+
+@cache
+def cases_of(folder: Path) -> dict[str, Case]:
+    lines = [line for suite in SUITES for line in (folder / suite).read_text().splitlines()]
+    cases = [json.loads(line) for line in lines]
+    assert len({case["id"] for case in cases}) == len(cases)
+    return {case["id"]: case for case in cases}
+
+
+@pytest.fixture
+def cases(shared: Path) -> dict[str, Case]:
+    folder = shared / "cases"
+    if not all((folder / suite).is_file() for suite in SUITES):
+        pytest.skip("the outside cases are not in the folder `shared`")
+    return cases_of(folder)
+
+
+@cache
+def lines_of(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def table_of(case: Case, folder: Path) -> pa.Table:
+    """The rows of the case's input in arrival order, event time in column `t`."""
+    arrival = case["arrival"] if "arrival" in case else lines_of(folder / case["arrival_ref"])
+    name = case["query"]["input"]
+    columns = case["streams"][name]["columns"]
+    schema = pa.schema([("t", pa.int64()), *((column, TYPES[type]) for column, type in columns.items())])
+    return pa.Table.from_pylist([{"t": a["t"], **a["r"]} for a in arrival if a["s"] == name], schema=schema)
+
+
+def asked(stream: lw.Stream, query: Row) -> lw.Query:
+    """The case's query over a stream."""
+    for condition in query["where"]:
+        stream = stream.where(sql(condition))
+    for new in query.get("derive", []):
+        stream = stream.with_column(new["as"], DERIVED[new["expr"]])
+    window = query["window"]
+    if window["type"] == "global":
+        over = stream.window(range="all", slide=HOUR)
+    else:
+        assert window["type"] in ("tumble", "hop")
+        ends_at = window["origin"] + window["size"]
+        over = stream.window(range=window["size"], slide=window["slide"], origin=ends_at)
+    return over.group_by(*query["group_by"]).agg(**aggregates(query["aggs"]))
+
+
+def aggregates(wanted: list[Row]) -> dict[str, Any]:
+    return {a["as"]: FUNCTIONS[a["fn"]](*([a["col"]] if a["col"] else [])) for a in wanted}
+
+
+def sql(condition: Row) -> str:
+    left, right = (
+        side["col"] if "col" in side else f"'{side['const']}'" if isinstance(side["const"], str) else str(side["const"])
+        for side in (condition["left"], condition["right"])
+    )
+    return f"{left} {condition['op']} {right}"
+
+
+def disorder_of(table: pa.Table, case: Case) -> lw.Disorder:
+    """The grace of a case that drops late rows; for the others, as much as the rows are disordered."""
+    if case["lateness"]["rule"] == "drop_per_window":
+        return lw.delay(case["lateness"]["grace"])
+    assert case["lateness"]["rule"] == "none"
+    newest, most = None, 0
+    for t in table.column("t").to_pylist():
+        newest = t if newest is None else max(newest, t)
+        most = max(most, newest - t)
+    return lw.delay(most)
+
+
+def computed(case: Case, folder: Path) -> list[Row]:
+    """The results of a case on the local backend. Rows that may be dropped come one at a time."""
+    table = table_of(case, folder)
+    stream = lw.stream(table, name="rows", progress="t", disorder=disorder_of(table, case))
+    query = asked(stream, case["query"]).start(shards=2)
+    step = 1 if case["lateness"]["rule"] == "drop_per_window" else 1000
+    for at in range(0, table.num_rows, step):
+        query.push(table.slice(at, step))
+    if case["emit"] != "on_close":
+        query.finish()
+    if case["lateness"]["rule"] == "none":
+        assert query.metrics().late_rows == 0
+    return afterwards(query.result().to_pylist(), case["query"])
+
+
+def afterwards(rows: list[Row], query: Row) -> list[Row]:
+    if query["window"]["type"] == "global":  # the last value of the landmark window
+        last = max(row["wid"] for row in rows)
+        rows = [row for row in rows if row["wid"] == last]
+    for step in query.get("then", []):
+        rows = STEPS[step["op"]](rows, step)
+    return rows
+
+
+def by_window(rows: list[Row]) -> list[list[Row]]:
+    windows = defaultdict(list)
+    for row in rows:
+        windows[row["wid"]].append(row)
+    return list(windows.values())
+
+
+def filtered(rows: list[Row], step: Row) -> list[Row]:
+    (condition,) = step["where"]
+    assert condition["op"] == ">"
+    return [row for row in rows if row[condition["left"]["col"]] > condition["right"]["const"]]
+
+
+def best(rows: list[Row], step: Row) -> list[Row]:
+    assert all(direction == "desc" for _, direction in step["order"])
+    columns = [column for column, _ in step["order"]]
+    found = []
+    for window in by_window(rows):
+        found += sorted(window, key=lambda row: [row[column] for column in columns], reverse=True)[: step["n"]]
+    return found
+
+
+def largest(rows: list[Row], step: Row) -> list[Row]:
+    column = step["col"]
+    return [row for window in by_window(rows) for row in window if row[column] == max(r[column] for r in window)]
+
+
+def aggregated(rows: list[Row], step: Row) -> list[Row]:
+    """A second query, over the results of the first: they progress on the start of their (tumbling) windows."""
+    (size,) = {row["window_end"] - row["window_start"] for row in rows}
+    assert all(row["window_start"] % size == 0 for row in rows)
+    ordered = sorted(rows, key=lambda row: row["window_start"])
+    results = pa.Table.from_pylist([{**row, "t": row["window_start"]} for row in ordered])
+    results = results.drop_columns(["wid", "window_start", "window_end"])
+    stream = lw.stream(results, name="results", progress="t", disorder=lw.ordered())
+    return stream.window(range=size).agg(**aggregates(step["aggs"])).collect().to_pylist()
+
+
+STEPS: dict[str, Callable[[list[Row], Row], list[Row]]] = {
+    "filter": filtered,
+    "top_n_per_window": best,
+    "keep_rows_equal_to_max_of_window": largest,
+    "agg_per_window": aggregated,
+    "project": lambda rows, step: [{column: row[column] for column in step["cols"]} for row in rows],
+}
+
+
+def comparable(rows: list[Row], columns: list[str]) -> list[str]:
+    """Rows without their order, numbers to the four places that the suites give."""
+
+    def number(value: Any) -> Any:
+        plain = isinstance(value, bool) or not isinstance(value, int | float)
+        return value if plain else round(float(value), 4) + 0.0
+
+    return sorted(json.dumps([number(row[column]) for column in columns]) for row in rows)
+
+
+def assert_expected(got: list[Row], case: Case) -> None:
+    expected = case["expected"]["rows"]
+    assert expected
+    columns = sorted(expected[0])
+    assert comparable(got, columns) == comparable(expected, columns)
+
+
+def test_every_case_is_either_computed_or_waits_for_a_feature(cases: dict[str, Case]) -> None:
+    assert sorted([*EXPRESSIBLE, *NOT_YET]) == sorted(cases)
+    assert set(ON_SPARK) <= set(EXPRESSIBLE)
+
+
+@pytest.mark.parametrize("name", EXPRESSIBLE)
+def test_case_on_the_local_backend(name: str, cases: dict[str, Case], shared: Path) -> None:
+    assert_expected(computed(cases[name], shared / "cases"), cases[name])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ON_SPARK)
+def test_case_on_spark(name: str, cases: dict[str, Case], shared: Path, spark: SparkSession) -> None:
+    case = cases[name]
+    table = table_of(case, shared / "cases")
+    stream = lw.stream(spark.createDataFrame(table), name="rows", progress="t", disorder=disorder_of(table, case))
+    assert_expected(afterwards(asked(stream, case["query"]).collect().to_pylist(), case["query"]), case)
+
+
+def test_the_comparison_sees_a_wrong_a_missing_and_a_repeated_row() -> None:
+    case = {"expected": {"rows": [{"k": "a", "n": 1}, {"k": None, "n": 2.5}]}}
+    right = case["expected"]["rows"]
+    assert_expected([right[1], right[0]], case)
+    for wrong in ([right[0], {"k": None, "n": 2.6}], right[:1], [*right, right[0]]):
+        with pytest.raises(AssertionError):
+            assert_expected(wrong, case)

@@ -1,0 +1,83 @@
+"""EXPLAIN of typical queries, kept as text: a change of a plan, a reason or a bound is seen in review.
+
+`LOWWATER_REFRESH=1 pytest tests/test_plans.py` writes the files anew; look at the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lowwater as lw
+
+FOLDER = Path(__file__).parent / "plans"
+PACKET = pa.schema(
+    [
+        ("ts", pa.timestamp("us", "UTC")),
+        ("link", pa.string()),
+        ("srcIP", pa.string()),
+        ("len", pa.int32()),
+        ("rtt", pa.float64()),
+    ]
+)
+
+
+def packets(name: str = "Main", disorder: Any = "5 seconds", **more: Any) -> lw.Stream:
+    return lw.stream(PACKET.empty_table(), name=name, progress="ts", disorder=disorder, **more)
+
+
+def queries() -> dict[str, lw.Query]:
+    by_minute = packets().window(range="10 minutes", slide="1 minute").group_by("srcIP")
+    return {
+        "tumbling": packets().window(range="10 minutes").group_by("srcIP").agg(n=lw.count(), bytes=lw.sum("len")),
+        "sliding": by_minute.agg(n=lw.count(), bytes=lw.sum("len"), rtt=lw.avg("rtt"), slowest=lw.max("rtt")),
+        "sliding_median": by_minute.agg(rtt=lw.median("rtt"), links=lw.count_distinct("link")),
+        "landmark": packets().window(range="all", slide="1 minute").agg(n=lw.count()),
+        "landmark_period": packets()
+        .window(range="all", slide="1 hour", period="1 day")
+        .group_by("link")
+        .agg(bytes=lw.sum("len")),
+        "three_links": packets("Control", lw.ordered())
+        .union(packets("Main1", "3 seconds"), packets("Main2", "3 seconds"))
+        .window(range="1 minute")
+        .agg(n=lw.count()),
+        "where_and_column": packets()
+        .where("len > 100")
+        .with_column("kilobytes", "len / 1000")
+        .select("ts", "link", "kilobytes")
+        .window(range="1 minute", slide="7 seconds")
+        .group_by("link")
+        .agg(kilobytes=lw.sum("kilobytes")),
+        "strategy_buffer": by_minute.agg("buffer", n=lw.count()),
+        "strategy_wid": by_minute.agg("wid", n=lw.count()),
+        "origin_first": packets().window(range="1 minute", origin="first").agg(n=lw.count()),
+        "learned_per_source": packets(
+            disorder=lw.learned(0.99), source="link", idle=lw.idle(after="30 seconds", lag="10 seconds")
+        )
+        .window(range="1 minute")
+        .agg(n=lw.count()),
+        "gaps": packets().window(range="1 minute", slide="1 hour").agg(n=lw.count()),
+    }
+
+
+QUERIES = queries()
+
+
+def golden(name: str) -> Path:
+    return FOLDER / f"{name}.txt"
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_plan_is_explained_as_it_was(name: str) -> None:
+    told = QUERIES[name].explain() + "\n"
+    if os.environ.get("LOWWATER_REFRESH"):
+        golden(name).write_text(told)
+    assert told == golden(name).read_text()
+
+
+def test_every_plan_kept_belongs_to_a_query() -> None:
+    assert {file.name for file in FOLDER.iterdir()} == {golden(name).name for name in QUERIES}
