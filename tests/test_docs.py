@@ -42,7 +42,7 @@ def blocks(text: str) -> list[Block]:
     """The Python blocks of a page, each with the output shown right after it."""
     found = fences(text)
     out = []
-    for here, after in zip(found, [*found[1:], None], strict=True):
+    for here, after in zip(found, [*found, None][1:], strict=True):
         language, *marks = here["info"].split() or [""]
         if language != "python":
             continue

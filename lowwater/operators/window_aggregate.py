@@ -146,8 +146,9 @@ class WindowAggregate(Operator):
         return [self._late(reduced.rows, first, last, self._missed(first, last)[0])]
 
     def _missed(self, first: Any, last: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which have missed a window of theirs, and which all of them."""
-        return (first < self.opened) & (first <= last), (last < self.opened) & (first <= last)
+        """Which have missed a window of theirs, and which all of them: after the end, also those of open id ranges."""
+        inside = first <= last
+        return (first < self.opened) & inside, ((last < self.opened) | (self.opened == OPEN_END)) & inside
 
     def _count(self, missed: Any, gone: Any, rows: npt.NDArray[np.int64]) -> None:
         self.counts.late += int(rows[missed].sum())
@@ -156,7 +157,10 @@ class WindowAggregate(Operator):
     def _late(self, rows: pa.Table, first: Any, last: Any, missed: Any) -> Late:
         first, last = first[missed], last[missed]
         n_missed = np.minimum(last, self.opened - 1) - first + 1
-        n_kept = np.where(last == OPEN_END, -1, np.maximum(last - np.maximum(first, self.opened) + 1, 0))
+        if self.opened == OPEN_END:
+            n_kept = np.zeros(len(first), np.int64)
+        else:
+            n_kept = np.where(last == OPEN_END, -1, np.maximum(last - np.maximum(first, self.opened) + 1, 0))
         reason = pa.DictionaryArray.from_arrays(
             pa.array((n_kept != 0).astype(np.int32)),
             pa.array(["all its windows are closed", "some of its windows are closed"]),

@@ -385,10 +385,7 @@ def test_counters_equal_what_was_handed_out(recipe: Recipe, data: st.DataObject)
 
 
 @guarding
-def test_all_rows_after_the_end_are_late(recipe: Recipe, request: pytest.FixtureRequest) -> None:
-    if recipe.name == "landmark":
-        reason = "a landmark without period still keeps a row that comes after the end"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+def test_all_rows_after_the_end_are_late(recipe: Recipe) -> None:
     windows: dict[str, Window] = {"landmark": Landmark(5), "landmark anew": Landmark(5, 0, 10)}
     operator = recipe.open(windows.get(recipe.name, Sliding(10, 5)))
     messages = run(operator, [(0, ALL), (0, [{"ts": 3, "k": "a", "v": 1}]), (0, ALL)])
