@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -25,7 +24,7 @@ ERR = Console(stderr=True)
 class Refusing(TyperGroup):
     """Turns what lowwater refuses into a sentence on standard error."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except LowwaterError as error:

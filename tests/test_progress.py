@@ -127,7 +127,6 @@ def test_learned_delay_keeps_its_quantile_on_a_stationary_stream(quantile: float
     assert query.metrics().late_rows <= (1 - quantile) * (len(values) - 400)
 
 
-@pytest.mark.xfail(reason="lateness is measured within a run, so runs of one row teach a delay of zero", strict=True)
 def test_learned_delay_keeps_its_quantile_when_rows_come_one_by_one() -> None:
     values = stationary(800)
     assert learning(values, 1, 0.95, warmup=200).metrics().late_rows <= 0.05 * 600
@@ -240,7 +239,6 @@ def test_only_the_silent_source_is_advanced() -> None:
     assert query.metrics().held_back_by == "rows/b"
 
 
-@pytest.mark.xfail(reason="a batch counts as activity at the tick before it, not at its own", strict=True)
 def test_a_source_is_active_at_the_clock_of_its_batch() -> None:
     """Rows at 9 s: at 15 s the source has been silent for 6 s of the 10 s."""
     query = idling()

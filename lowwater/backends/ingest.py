@@ -52,7 +52,7 @@ class Ingest:
         self._shards = shards
         self._late = late
         self._bucket = Bucket(plan.what)
-        self._progress = Progress(self._input.policy)
+        self._progress = Progress(self._input.policy, run=True)
         self._parts: list[Grouped] = []
         self._rows: list[pa.Table] = []
         self._nulls: list[pa.Table] = []

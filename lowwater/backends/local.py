@@ -45,7 +45,10 @@ class LocalFrame:
         earlier = self.keep
 
         def step(rows: pa.Table) -> pa.Table:
-            kept = np.asarray(mask(rows).fill_null(False), bool)
+            holds = mask(rows)
+            if not pa.types.is_boolean(holds.type):
+                raise LowwaterError(f"where() needs a condition, but {condition!r} is {holds.type}.")
+            kept = np.asarray(holds.fill_null(False), bool)
             if earlier is None:
                 return rows.append_column(KEEP, pa.array(kept))
             both = pa.array(kept & rows.column(KEEP).to_numpy())

@@ -58,6 +58,9 @@ class Shard:
     def apply(self, runs: Sequence[Run], clock: int | None = None, end: bool = False) -> Output:
         out = Output()
         self._rows(runs, out)
+        for progress in self.progress:
+            if clock is not None:
+                progress.hear(clock)
         for run in runs:
             self.read += run.counted[0]
             self.nulls += run.counted[1]

@@ -29,6 +29,8 @@ Int = npt.NDArray[np.int64]
 
 _BINS_PER_OCTAVE = 8
 _BINS = 63 * _BINS_PER_OCTAVE + 1
+_HEAD = 64
+"""How many first values of a run a learned policy carries as they are."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,12 @@ class Policy:
         """The memory of sources that have not been seen."""
         return np.empty((sources, 0), np.int64)
 
-    def fold(self, old: Int, new: Int, rows: Int) -> Int:
-        """The memory after a further run, of `rows` rows a source."""
+    def extend(self, old: Int, new: Int, rows: Int) -> Int:
+        """The memory of a run that goes on with `rows` more rows a source."""
+        return self.fold(old, new, rows, np.full(len(rows), NEVER))
+
+    def fold(self, old: Int, new: Int, rows: Int, reached: Int) -> Int:
+        """The memory after a further run, of `rows` rows a source, when each source had `reached` so far."""
         return old
 
     def bound(self, most: Int, memory: Int) -> Int:
@@ -110,7 +116,7 @@ class DelayRows(Policy):
         np.maximum.at(memory[:, 0], by_source[~last], values[~last])
         return memory
 
-    def fold(self, old: Int, new: Int, rows: Int) -> Int:
+    def fold(self, old: Int, new: Int, rows: Int, reached: Int) -> Int:
         k = self.rows
         shift = np.minimum(rows, k)[:, None]
         at = np.arange(k)[None, :]
@@ -131,10 +137,12 @@ class DelayRows(Policy):
 class Learned(Policy):
     """The delay is the `quantile` of the lateness seen so far, times `margin`; rows beyond it are late.
 
-    Lateness of a row = largest value of its source before it in the run, less its own, not below zero. Memory: a
-    histogram of lateness with eight bins an octave, so the delay is at most an eighth of an octave too long, and never
-    too short. A fixed histogram and not a random sketch: the same rows must give the same low-watermark when a batch
-    is run again. Until `warmup` rows have been seen of a source it holds its low-watermark back.
+    Lateness of a row = largest value of its source before it, less its own, not below zero. Memory: a histogram of
+    lateness with eight bins an octave, so the delay is at most an eighth of an octave too long, and never too short. A
+    fixed histogram and not a random sketch: the same rows must give the same low-watermark when a batch is run again.
+    Where rows are read, what came in earlier runs is not known: the first values of a run travel as they are, behind
+    the histogram, and their lateness is told when the run is folded in. Until `warmup` rows have been seen of a source
+    it holds its low-watermark back.
     """
 
     quantile: float
@@ -142,22 +150,35 @@ class Learned(Policy):
     warmup: int = 1000
 
     def empty(self, sources: int) -> Int:
-        return np.zeros((sources, _BINS), np.int64)
+        return np.hstack([np.zeros((sources, _BINS), np.int64), np.full((sources, _HEAD), NEVER)])
 
     def observe(self, time: Int, source: Int, before: Int) -> Int:
         memory = self.empty(len(before))
         order = np.argsort(source, kind="stable")
         by_source, values = source[order], time[order]
+        place = np.arange(len(values)) - np.searchsorted(by_source, by_source)
+        head = (place < _HEAD) & (before[by_source] == NEVER)
+        memory[by_source[head], _BINS + place[head]] = values[head]
         reached = np.maximum(_running_max(values, by_source), before[by_source])
-        np.add.at(memory, (by_source, _bin(reached - values)), 1)
+        np.add.at(memory, (by_source[~head], _bin(reached - values)[~head]), 1)
         return memory
 
-    def fold(self, old: Int, new: Int, rows: Int) -> Int:
-        return old + new
+    def extend(self, old: Int, new: Int, rows: Int) -> Int:
+        fresh = old[:, _BINS : _BINS + 1] == NEVER
+        return np.hstack([old[:, :_BINS] + new[:, :_BINS], np.where(fresh, new[:, _BINS:], old[:, _BINS:])])
+
+    def fold(self, old: Int, new: Int, rows: Int, reached: Int) -> Int:
+        head = new[:, _BINS:]
+        lateness = np.maximum(np.maximum.accumulate(head, axis=1), reached[:, None]) - head
+        at, place = np.nonzero(head != NEVER)
+        folded = self.empty(len(rows))
+        folded[:, :_BINS] = old[:, :_BINS] + new[:, :_BINS]
+        np.add.at(folded, (at, _bin(lateness[at, place])), 1)
+        return folded
 
     def bound(self, most: Int, memory: Int) -> Int:
-        upto = np.cumsum(memory, axis=1)
-        total = upto[:, -1] if len(upto) else np.empty(0, np.int64)
+        upto = np.cumsum(memory[:, :_BINS], axis=1)
+        total = upto[:, -1]
         reached = upto >= np.ceil(self.quantile * total)[:, None]
         delay = (_bin_top(np.argmax(reached, axis=1)) * self.margin).astype(np.int64)
         return np.where((total < self.warmup) | (most == NEVER), NEVER, most - delay)
@@ -220,6 +241,8 @@ class Progress:
     policy: Policy
     declared: tuple[str, ...] = ()
     idle: Idle | None = None
+    run: bool = False
+    """Whether this is the progress of a single run, whose facts are still to be folded into a longer progress."""
     source: list[str] = field(default_factory=list)
     most: Int = field(default_factory=lambda: np.empty(0, np.int64))
     least: Int = field(default_factory=lambda: np.empty(0, np.int64))
@@ -260,9 +283,14 @@ class Progress:
     def learn(self, facts: Facts) -> None:
         """Folds in one run. The order of runs of the same source is their order of arrival."""
         at = self._know(facts.source)
+        old = self.memory[at]
+        self.memory[at] = (
+            self.policy.extend(old, facts.memory, facts.rows)
+            if self.run
+            else self.policy.fold(old, facts.memory, facts.rows, self.most[at])
+        )
         self.most[at] = np.maximum(self.most[at], facts.most)
         self.least[at] = np.minimum(self.least[at], facts.least)
-        self.memory[at] = self.policy.fold(self.memory[at], facts.memory, facts.rows)
         self.rows[at] += facts.rows
         self.promised[at] = np.maximum(self.promised[at], facts.promised)
         known = np.maximum(self.policy.bound(self.most[at], self.memory[at]), facts.promised)
@@ -273,15 +301,17 @@ class Progress:
         """All that was learned, as the facts of one long run."""
         return Facts(self.source, self.rows, self.least, self.most, self.promised, self.memory)
 
-    def tick(self, clock: int) -> None:
-        """System time in microseconds, told by a heartbeat; it may free sources that have fallen silent."""
-        if clock <= self.clock:
-            return
+    def hear(self, clock: int) -> None:
+        """System time in microseconds. Rows learned after this are active at this time."""
         self.active[self.active == NEVER] = clock
-        self.clock = clock
+        self.clock = max(self.clock, clock)
+
+    def tick(self, clock: int) -> None:
+        """System time as told by a heartbeat, after the rows that came before it; frees sources that fell silent."""
+        self.hear(clock)
         if self.idle is not None:
-            silent = clock - self.active >= self.idle.after
-            self.bound[silent] = np.maximum(self.bound[silent], clock - self.idle.lag)
+            silent = self.clock - self.active >= self.idle.after
+            self.bound[silent] = np.maximum(self.bound[silent], self.clock - self.idle.lag)
 
     def end(self) -> None:
         """The input has ended: the all-matching punctuation."""

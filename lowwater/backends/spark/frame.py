@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import BooleanType
 
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.host import MESSAGE, IngestRun
@@ -56,7 +57,10 @@ class SparkFrame:
     def where(self, condition: str) -> SparkFrame:
         holds = F.coalesce(F.expr(condition), F.lit(False))
         marked = holds if self.keep is None else F.col(KEEP) & holds
-        return SparkFrame(_analysed(lambda: self.df.withColumn(KEEP, marked), condition), KEEP)
+        df = _analysed(lambda: self.df.withColumn(KEEP, marked), condition)
+        if not isinstance(df.schema[KEEP].dataType, BooleanType):
+            raise LowwaterError(f"where() needs a condition, but {condition!r} is not true or false.")
+        return SparkFrame(df, KEEP)
 
     def with_column(self, name: str, expression: str) -> SparkFrame:
         return replace(self, df=_analysed(lambda: self.df.withColumn(name, F.expr(expression)), expression))

@@ -1,0 +1,155 @@
+"""The command line: what it prints, its exit status, and that a script can read it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+import lowwater
+from lowwater import doctor
+from lowwater.cli import app
+from lowwater.experiments import bench, demo, sliding
+from lowwater.experiments.thesis import panes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENGINES = {"lowwater", "lowwater-files", "spark-memory", "spark-rocksdb", "scan"}
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def one_object(result: Result) -> dict[str, object]:
+    """All of standard output is one JSON object."""
+    found = json.loads(result.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_version() -> None:
+    assert call("--version").stdout.strip() == lowwater.__version__
+
+
+@pytest.mark.parametrize("command", ["demo", "bench", "reproduce", "doctor"])
+def test_every_command_is_listed_and_has_help(command: str) -> None:
+    assert command in call("--help").stdout
+    assert call(command, "--help").exit_code == 0
+
+
+def test_the_lists() -> None:
+    assert [b["name"] for b in one_object(call("bench", "--list", "--json"))["benchmarks"]] == ["sliding"]  # type: ignore[attr-defined]
+    (first, *_) = one_object(call("reproduce", "--list", "--json"))["reproductions"]  # type: ignore[misc]
+    assert first["id"] == "TH-6-15"
+    assert "30 %" in first["claim"]
+    assert "sliding" in call("bench", "--list").stdout
+    assert "TH-6-15" in call("reproduce", "--list").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["bench", "nothing"], "There is no benchmark 'nothing'; there is: sliding.\n"),
+        (["reproduce", "XX-1"], "There is no reproduction 'XX-1'; there is: TH-6-15.\n"),
+        (["reproduce"], "Which one? Give an id; `lowwater reproduce --list` has them.\n"),
+        (["reproduce", "TH-6-15", "--size", "huge"], "A reproduction has the size tiny or full, not 'huge'.\n"),
+        (["demo", "--keep", "/"], "/ is there already; give --keep a directory that is not.\n"),
+    ],
+)
+def test_a_refusal_is_one_sentence_on_standard_error(arguments: list[str], sentence: str) -> None:
+    result = call(*arguments)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", sentence)
+
+
+def test_a_reproduction_judges_its_claim(tmp_path: Path) -> None:
+    result = call("reproduce", "TH-6-15", "--json", "--size", "tiny", "--out", str(tmp_path))
+    told = one_object(result)
+    assert set(told) == {"id", "claim", "holds", "measured", "csv", "figure"}
+    assert result.exit_code == (0 if told["holds"] else 1)
+    assert told["measured"]["quoted_operations_ratio"] == 0.25  # type: ignore[index]
+    with Path(str(told["csv"])).open() as file:
+        assert len(list(csv.DictReader(file))) == len(panes.TUPLES_PER_PANE) * len(panes.PANES_PER_WINDOW)
+    assert Path(str(told["figure"])).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_claim_that_fails_shows() -> None:
+    """The judge must be able to say no: a WID that does as little as panes refutes the figure."""
+    points = [panes.Point(a, b, 100, 100, 1.0, 1.0, 1.0) for a in panes.TUPLES_PER_PANE for b in panes.PANES_PER_WINDOW]
+    assert not panes.holds(points)
+
+
+def test_the_doctor_finds_this_machine_able() -> None:
+    result = call("doctor", "--json")
+    told = one_object(result)
+    assert (result.exit_code, told["able"]) == (0, True), told
+    parts = {finding["part"] for finding in told["findings"]}  # type: ignore[attr-defined]
+    assert {"Java", "Python", "Python worker", "pyspark", "pandas", "disk", "cores", "memory"} <= parts
+    assert "lowwater can run here." in call("doctor").stdout
+
+
+def test_the_doctor_says_what_to_do_about_a_missing_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = call("doctor", "--json")
+    (java, *_) = one_object(result)["findings"]  # type: ignore[misc]
+    assert (result.exit_code, java["status"]) == (1, "fail")
+    assert "JAVA_HOME" in java["advice"]
+
+
+def test_the_doctor_says_what_to_do_about_a_worker_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "no-such-python")
+    failed = [finding.part for finding in doctor.examine() if finding.status == "fail"]
+    assert failed == ["Python worker"]
+
+
+def answers(ends: list[int], total: float = 1.0) -> pa.Table:
+    n = len(ends)
+    columns = {"window_start": [end - 10 for end in ends], "window_end": ends, "key": [1] * n, "n": [2] * n}
+    return pa.table({**columns, "total": [total] * n, "most": [0.5] * n})
+
+
+def test_engines_are_compared_up_to_the_end_both_have_reached() -> None:
+    assert sliding.difference(answers([10, 20, 30]), answers([10, 20])) is None
+    assert sliding.difference(answers([10, 20, 30]), answers([20, 30])) == "window_start differs"
+    assert sliding.difference(answers([10, 20]), answers([10, 20], total=1 + 1e-6)) == "total differs"
+    assert sliding.difference(answers([10, 20]), answers([])) == "no answers to compare"
+
+
+def test_without_agreement_there_are_no_ratios() -> None:
+    results = tuple(
+        sliding.Result(engine, workload, 8, seconds, 1.0, (seconds,))
+        for workload in ("tumbling", "overlap600")
+        for engine, seconds in (("lowwater", 1.0), ("spark-memory", 4.0))
+    )
+    assert sliding.Report("sliding", (), results).ratios["tumbling/spark-memory"] == 4.0
+    assert sliding.Report("sliding", (), results).own == {"range600 over tumbling": 1.0}
+    differing = sliding.Report("sliding", ("n differs",), results)
+    assert (differing.equal, differing.ratios, differing.own) == (False, {}, {})
+
+
+@pytest.mark.spark
+def test_the_benchmark_compares_before_it_divides(spark: SparkSession, tmp_path: Path) -> None:
+    small = (sliding.Workload("range60", sliding.Question(60, 1), 4000, 50, 60, 2),)
+    report = sliding.run(spark, rounds=1, workloads=small)
+    assert report.disagreements == ()
+    told = json.loads(json.dumps(bench.as_json(report)))
+    assert {(r["engine"], r["workload"], r["rows"]) for r in told["results"]} == {(e, "range60", 8000) for e in ENGINES}
+    assert set(told["ratios"]) == {f"range60/{engine}" for engine in ENGINES - {"lowwater"}}
+    assert all(r["seconds"] > 0 for r in told["results"])
+    bench.plot(report, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    Console(quiet=True).print(bench.as_table(report))
+
+
+@pytest.mark.spark
+def test_the_demo_gives_the_batch_answer(spark: SparkSession, tmp_path: Path) -> None:
+    console = Console(record=True, quiet=True, width=100)
+    assert demo.run(spark, tmp_path, console, rows=20_000, slices=2)
+    assert (tmp_path / "answers" / "Q1-2").is_dir()
