@@ -53,7 +53,7 @@ def main(
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(min=1000, help="Packets in all.")] = 1_000_000,
+    rows: Annotated[int, typer.Option(min=1000, help="Packets in all.")] = 2_000_000,
     keep: Annotated[Path | None, typer.Option(help="A new directory for packets, answers and checkpoints.")] = None,
 ) -> None:
     """Two window queries over an hour of packets on three links, checked against the batch answer."""

@@ -325,6 +325,15 @@ def test_results_come_before_the_end_as_soon_as_progress_allows(kind: str, data:
     assert sorted(ends) == (sorted(due) if anchored else [])
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_silent_group_is_answered_to_the_last_window_though_the_end_fixes_the_origin(shards: int) -> None:
+    rows = pa.table({"ts": [0, 2], "k": ["a", "b"]})
+    stream = lw.stream(rows, name="rows", progress="ts", disorder=lw.delay_rows(3))
+    query = stream.window(range="all", slide=2, origin="first").group_by("k").agg(n=lw.count())
+    got = query.collect(shards=shards).select(["wid", "k", "n"]).to_pylist()
+    assert [tuple(row.values()) for row in got] == [(0, "a", 1), (1, "a", 1), (1, "b", 1)]
+
+
 def test_the_comparison_sees_what_is_wrong() -> None:
     """A missing row, one too many, one twice and one of another value are each told."""
     right = [{"wid": 0, "window_start": 0, "window_end": 5, "k": None, "n": 1}]

@@ -135,9 +135,11 @@ class Shard:
     def _horizon(self) -> int:
         """The end of the last window that holds a row, in any shard: landmark windows are answered up to it."""
         lasts = [progress.last for progress in self.progress if progress.last is not None]
-        if not lasts or (not self.plan.what.anchored and self.origin is None):
-            return max(lasts, default=NEVER) + 1 if lasts else NEVER
+        if not lasts:
+            return NEVER
         window = self.operator.what.window
+        if not self.plan.what.anchored and self.origin is None:
+            window = window.at(min(progress.first for progress in self.progress if progress.first is not None))
         return int(window.ends(window.bounds(np.array([max(lasts)]))[0])[0])
 
     @staticmethod

@@ -35,9 +35,9 @@ from lowwater.errors import LowwaterError
 from lowwater.experiments import demo_view
 from lowwater.metrics import Metrics
 
-ROWS = 1_000_000
+ROWS = 2_000_000
 SECONDS = 3600
-SLICES = 12
+SLICES = 10
 LINKS = ("Control", "Main1", "Main2")
 LATEST = "3 seconds"
 """No packet is later than this on its link."""
@@ -123,6 +123,7 @@ def run(spark: Session, place: Path, console: Console, rows: int = ROWS, slices:
         for running in started:
             if running.query.active:
                 running.query.stop()
+    console.print()
     console.print(demo_view.summary(started))
     return all(running.agrees for running in started)
 

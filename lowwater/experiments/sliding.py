@@ -150,11 +150,13 @@ def run(
     rows: int | None = None,
     say: Callable[[str], None] = lambda text: None,
     workloads: Sequence[Workload] = WORKLOADS,
+    warm: bool = True,
 ) -> Report:
     """Runs all engines on all workloads. `rows` caps the rows of a micro-batch, for a quick look."""
     place = Path(tempfile.mkdtemp(prefix="lowwater-bench-"))
     try:
-        _warm(spark, place / "warm", say)
+        if warm:
+            _warm(spark, place / "warm", say)
         results: list[Result] = []
         wrong: list[str] = []
         for workload in workloads:
