@@ -219,7 +219,7 @@ class Stream:
         """RANGE and SLIDE over the progressing attribute.
 
         `slide` defaults to `range` (tumbling); range="all" is a landmark window, starting anew every `period` if given.
-        Windows are aligned to the epoch, or to `origin`; origin="first" is the smallest value of the stream.
+        Windows start at `origin` + k * slide, by default the epoch; origin="first" is the smallest value of the stream.
         """
         ticks = Ticks(self.schema.field(self.progress).type)
         window, anchored = planner.window_of(ticks, range, slide, origin, period)

@@ -4,9 +4,6 @@ Each case of the three suites is either in EXPRESSIBLE and passes, or in NOT_YET
 they are all cases there are. Windows, groups, selects, derived columns and aggregates are lowwater's. What a case does
 to the few results afterwards (best of each window, a filter, a projection) is done here in plain Python, except an
 aggregation over the results, which is a second query.
-
-The suites align the starts of windows to the origin, lowwater (as the thesis) their ends. The two differ where RANGE is
-no multiple of SLIDE, so the origin is moved by RANGE.
 """
 
 from __future__ import annotations
@@ -131,8 +128,7 @@ def asked(stream: lw.Stream, query: Row) -> lw.Query:
         over = stream.window(range="all", slide=HOUR)
     else:
         assert window["type"] in ("tumble", "hop")
-        ends_at = window["origin"] + window["size"]
-        over = stream.window(range=window["size"], slide=window["slide"], origin=ends_at)
+        over = stream.window(range=window["size"], slide=window["slide"], origin=window["origin"])
     return over.group_by(*query["group_by"]).agg(**aggregates(query["aggs"]))
 
 

@@ -133,7 +133,9 @@ class Asked:
         origin = first if self.origin == "first" else int(self.origin or 0) * clock.unit
         slide = self.slide * clock.unit
         if isinstance(self.range, int):
-            return Sliding(self.range * clock.unit, slide, origin)
+            window = Sliding(self.range * clock.unit, slide, origin)
+            # Windows start at the origin; the thesis, and origin="first", count from their ends.
+            return window if self.origin == "first" else window.at(origin + window.range % slide)
         return Landmark(slide, origin, None if self.period is None else self.period * clock.unit)
 
     @property

@@ -126,7 +126,11 @@ def bound_text(what: WindowedAggregation, tactic: str, inputs: Sequence[Input]) 
 def window_of(
     ticks: Ticks, range: Length, slide: Length | None, origin: object, period: Length | None
 ) -> tuple[ContextFree, bool]:
-    """The window a user asked for, in ticks, and whether its origin is known now."""
+    """The window a user asked for, in ticks, and whether its origin is known now.
+
+    Windows start at origin + k * SLIDE, as in Spark and its peers; the thesis counts from their ends, which is the same
+    unless RANGE is no multiple of SLIDE. With origin="first" the thesis is taken at its word.
+    """
     anchored = origin != "first"
     at = 0 if origin is None or not anchored else ticks.point(origin, "origin")
     if isinstance(range, str) and range.strip().lower() == "all":
@@ -137,7 +141,8 @@ def window_of(
     if period is not None:
         raise BadWindow("period= belongs to landmark windows, window(range='all', ...); this window has a RANGE.")
     length = ticks.length(range, "RANGE")
-    return Sliding(length, length if slide is None else ticks.length(slide, "SLIDE"), at), anchored
+    window = Sliding(length, length if slide is None else ticks.length(slide, "SLIDE"))
+    return window.at(at + window.range % window.slide if anchored else 0), anchored
 
 
 def progress_field(schema: pa.Schema, progress: str | None, name: str) -> pa.Field:
