@@ -1,4 +1,4 @@
-"""The documentation is run: every Python block, in order, a file in one namespace; what is shown after it must be printed.
+"""The documentation is run: every Python block, in order, a page in one namespace; what a page shows it must print.
 
     ```python          run it                      ```python spark     it needs the session `spark`
     ```python raises   it must be refused          ```text             right after a block: exactly what it prints
