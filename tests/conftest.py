@@ -1,4 +1,4 @@
-"""Fixtures of all tests: one small Spark session for the whole run, and the folder of outside material if it is there."""
+"""Fixtures of all tests: one small Spark session for the run, and the folder of outside material if it is there."""
 
 from __future__ import annotations
 

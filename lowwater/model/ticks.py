@@ -147,7 +147,8 @@ class Ticks:
         try:
             scalar = pa.scalar(value, self.type) if not isinstance(value, str) else pa.scalar(value).cast(self.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise BadWindow(f"{what} {value!r} is not a value of type {self.type}.") from error
+            zone = " with an offset such as +00:00" if getattr(self.type, "tz", None) and isinstance(value, str) else ""
+            raise BadWindow(f"{what} {value!r} is not a value of type {self.type}{zone}.") from error
         return int(self.encode(pa.array([scalar.as_py()], self.type))[0])
 
 

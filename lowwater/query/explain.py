@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lowwater.model.progress import Delay
 from lowwater.model.ticks import Ticks
+from lowwater.operators.bucket import WindowedAggregation
 from lowwater.query.plan import Input, Plan
 from lowwater.windows.context_free import ContextFree, Landmark, Sliding
 
@@ -26,24 +29,17 @@ class Branch:
     steps: tuple[str, ...]
 
 
-def explain(plan: Plan, branches: Sequence[Branch], shards: int | None = None) -> str:
+def explain(plan: Plan, branches: Sequence[Branch]) -> str:
     what = plan.what
     aggregates = ", ".join(f"{name} = {aggregate}" for name, aggregate in what.aggregates)
     lines = [
         f"{NAMES[plan.tactic]}  {aggregates}",
-        f"   window   {describe(what.window, what.ticks)} over {what.time}"
-        + ("" if what.anchored else ", from the first row on"),
+        f"   window   {describe(what.window, what.ticks)} over {what.time}" + _origin(what),
         f"   groups   {', '.join(what.group_by) or 'one for all rows'}",
         f"   because  {plan.reason.why}",
         f"   state    at most {plan.reason.bound}",
         f"   ingest   rows are {'sent as they are' if plan.sends_rows else 'reduced by (group, pane) at the source'}",
     ]
-    if shards is not None:
-        lines.append(
-            f"   shards   {shards}, by a hash of the groups"
-            if what.group_by
-            else f"   shards   {shards}; without groups only one holds state"
-        )
     indent = ""
     if len(plan.inputs) > 1:
         lines.append(f"└─ Meld  of {len(plan.inputs)} inputs: rows pass at once, progress is the minimum")
@@ -68,8 +64,16 @@ def progress(i: Input, time: str, ticks: Ticks) -> str:
     if i.source is not None:
         text += f"; per {i.source}, the slowest counts"
     if i.idle is not None:
-        text += f"; a source silent for {i.idle.after / 1e6:g} s is advanced by the clock"
+        text += f"; a source silent for {i.idle.after / 1e6:g} s is advanced to {i.idle.lag / 1e6:g} s behind the clock"
     return text
+
+
+def _origin(what: WindowedAggregation) -> str:
+    if not what.anchored:
+        return ", from the first row on"
+    window = what.window
+    start = window.origin - (window.range % window.slide if isinstance(window, Sliding) else 0)
+    return f", from {what.ticks.decode(np.array([start]))[0]} on" if start else ""
 
 
 def describe(window: ContextFree, ticks: Ticks) -> str:

@@ -87,7 +87,11 @@ class Plan:
             [str(self.what.schema.field(name)) for name in self.what.group_by],
             [(name, repr(aggregate)) for name, aggregate in self.what.aggregates],
             self.tactic,
-            [(i.name, i.source, type(i.policy).__name__, list(i.policy.empty(0).shape[1:])) for i in self.inputs],
+            [[str(field) for field in algebra.fields] for algebra in self.what.algebras()],
+            [
+                (i.name, i.source, type(i.policy).__name__, list(i.policy.empty(0).shape[1:]), i.idle is not None)
+                for i in self.inputs
+            ],
         ]
         text = json.dumps(meaning, default=str)
         return {"query": blake2b(text.encode(), digest_size=8).hexdigest(), "shards": shards, "meaning": text}

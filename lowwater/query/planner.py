@@ -48,7 +48,8 @@ def plan(
         choice, why = "wid", "windows do not overlap, so a row is in one window at most and is kept there"
     else:
         assert isinstance(window, Sliding)
-        rolled = [f"{a}: {_rollup(a, algebra)}" for a, algebra in zip(what.distinct, algebras, strict=True)]
+        asked = dict.fromkeys(i for _, i in what.outputs())
+        rolled = [f"{what.distinct[i]}: {_rollup(what.distinct[i], algebras[i])}" for i in asked]
         choice = "panes"
         why = (
             f"RANGE/SLIDE = {window.range / window.slide:g}, so a row is reduced once, into its pane "
@@ -87,7 +88,7 @@ def _rollup(aggregate: Aggregate, algebra: Algebra) -> str:
         return "differential, by differences of prefix sums"
     if aggregate.differential is Differential.FULL:
         return "differential but rounding, so panes are combined by doubling"
-    return "not differential, panes combined by doubling"
+    return "not differential, panes are combined by doubling"
 
 
 def _override(strategy: str, choice: str, what: WindowedAggregation) -> str:
@@ -112,15 +113,19 @@ def slots(window: ContextFree, tactic: str, spread: int) -> int:
 
 def bound_text(what: WindowedAggregation, tactic: str, inputs: Sequence[Input]) -> str:
     """The state bound as EXPLAIN prints it; tests assert it through `slots`."""
-    delays = [i.policy.ticks for i in inputs if isinstance(i.policy, Delay)]
-    known = len(delays) == len(inputs)
-    spread = max(delays) if known else 0
     if tactic == "buffer":
         return "the rows of the last RANGE and of the disorder beyond it"
-    holistic = "" if all(a.bounded for a in what.distinct) else ", each with its values"
+    delays = [i.policy.ticks for i in inputs if isinstance(i.policy, Delay)]
+    known = len(delays) == len(inputs)
     unit = "panes" if tactic == "panes" else "windows" if tactic == "wid" else "partials"
-    extra = "" if known and len(inputs) == 1 and inputs[0].source is None else " plus those in which sources are apart"
-    return f"{slots(what.window, tactic, spread)} {unit} x groups with rows in them{holistic}{extra}"
+    text = f"{slots(what.window, tactic, max(delays) if known else 0)} {unit} x groups with rows in them"
+    if not all(a.bounded for a in what.distinct):
+        text += ", each with its values"
+    if not known:
+        text += ", plus those between the low-watermark and the newest row"
+    elif len(inputs) > 1 or inputs[0].source is not None:
+        text += ", plus those in which sources are apart"
+    return text if what.anchored else f"{text}, and the rows that come before the origin is known"
 
 
 def window_of(

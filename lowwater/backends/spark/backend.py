@@ -22,8 +22,8 @@ class SparkBackend:
         """Results as a DataFrame, streaming if the input is. Metrics: `lastProgress.observedMetrics["lowwater"]`."""
         spark = frames[0].spark
         session.configure(spark)
-        number = shards or int(spark.conf.get(session.PARTITIONS) or 1)
         streaming = any(frame.streaming for frame in frames)
+        number = shards or (int(spark.conf.get(session.PARTITIONS) or 1) if streaming else _default_shards(spark))
         control = [compile.heartbeats(spark)] if streaming and _needs_clock(plan) else []
         return compile.results(plan, compile.packed(plan, frames, number, False, control))
 
@@ -31,7 +31,10 @@ class SparkBackend:
         """All results of batch DataFrames, sorted by window and group."""
         if any(frame.streaming for frame in frames):
             raise LowwaterError("collect() needs a finite input; for a streaming DataFrame use start() or to_spark().")
-        rows = self.to_spark(plan, frames, shards).toArrow()
+        spark = frames[0].spark
+        number = shards or _default_shards(spark)
+        with session.configured(spark, number):
+            rows = self.to_spark(plan, frames, number).toArrow()
         order = [("wid", "ascending"), *((name, "ascending") for name in plan.what.group_by)]
         return rows.cast(plan.what.result_schema()).sort_by(order)
 
