@@ -90,7 +90,8 @@ def bench(
     from lowwater.backends.spark import launch
 
     with ERR.status("starting Spark") as status, launch.session(name="lowwater-bench") as spark:
-        report = chosen.run(spark, rounds, rows, status.update)
+        # A spinner shows nothing where standard error is a file; minutes without a word look like a hang.
+        report = chosen.run(spark, rounds, rows, status.update if ERR.is_terminal else ERR.print)
     file = plot or (None if as_json else Path(f"bench-{name}.png"))
     if file is not None and report.equal:
         experiment.plot(report, file)

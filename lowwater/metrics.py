@@ -31,6 +31,8 @@ class Metrics:
     state_rows: int = 0
     state_bytes: int = 0
     low_watermark: str | None = None
+    closed_below: int | None = None
+    """All window ids below this one are complete: nothing more will be said of them."""
     sources: list[SourceProgress] = field(default_factory=list)
 
     @property
@@ -60,6 +62,7 @@ class Metrics:
             rows=first.rows,
             null_rows=first.null_rows,
             low_watermark=first.low_watermark,
+            closed_below=first.closed_below,
             sources=first.sources,
             **{name: sum(getattr(shard, name) for shard in shards) for name in summed},
         )

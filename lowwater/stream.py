@@ -96,6 +96,8 @@ def learned(quantile: float = 0.999, margin: float = 1.0, warmup: int = 1000) ->
     """The delay is learned: so large that this share of the rows seen so far would have been in time."""
     if not 0 < quantile <= 1:
         raise BadProgress(f"learned() needs a quantile above 0 and up to 1, not {quantile}.")
+    if not margin >= 0:
+        raise BadProgress(f"learned() needs a margin of zero or more, not {margin}.")
     return Disorder(lambda ticks: Learned(quantile, margin, warmup))
 
 
@@ -165,14 +167,7 @@ class Stream:
 
     def select(self, *columns: str) -> Stream:
         """Some columns; the progressing attribute and the sources' column must be among them."""
-        needed = [self.progress, *(b.input.source for b in self._branches if b.input.source)]
-        needed += [
-            c
-            for b in self._branches
-            if b.input.punctuation
-            for c in (b.input.punctuation.when, b.input.punctuation.upto)
-        ]
-        for column in needed:
+        for column in self._progress_columns():
             if column not in columns:
                 raise LowwaterError(f"select() must keep {column!r}, on which the stream progresses.")
         self._known(columns, "select()")
@@ -180,8 +175,9 @@ class Stream:
 
     def apply(self, function: RowFunction, schema: pa.Schema) -> Stream:
         """A function from an Arrow table to one of as many rows in the same order, the progress columns kept."""
-        if self.progress not in schema.names:
-            raise LowwaterError(f"apply() must keep the progressing attribute {self.progress!r} in its schema.")
+        for column in self._progress_columns():
+            if column not in schema.names or schema.field(column).type != self.schema.field(column).type:
+                raise LowwaterError(f"apply() must keep {column!r} as it is, since the stream progresses on it.")
         name = getattr(function, "__name__", type(function).__name__)
         return self._each(lambda frame: frame.apply(function, schema), f"Apply  {name}")
 
@@ -235,6 +231,12 @@ class Stream:
             branches.append(_Branch(frame, dataclasses.replace(b.input, keep=frame.keep), (*b.steps, step)))
         return dataclasses.replace(self, _branches=tuple(branches))
 
+    def _progress_columns(self) -> list[str]:
+        """The columns that progress is learned from."""
+        marks = [b.input.punctuation for b in self._branches if b.input.punctuation is not None]
+        sources = [b.input.source for b in self._branches if b.input.source is not None]
+        return list(dict.fromkeys([self.progress, *sources, *(column for m in marks for column in (m.when, m.upto))]))
+
     def _known(self, columns: Sequence[str], where: str) -> None:
         for column in columns:
             if column not in self.schema.names:
@@ -259,6 +261,10 @@ class Windowed:
 
     def agg(self, strategy: str = "auto", **aggregates: Aggregate) -> Query:
         """What to compute; the keyword is the name of the result column."""
+        if not isinstance(strategy, str):
+            raise BadAggregate(
+                "agg() takes aggregates by name, as in agg(n=lw.count()), and 'strategy' is no such name."
+            )
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise BadAggregate(
@@ -340,9 +346,12 @@ def open_stream(
     for column in named:
         if column not in frame.schema.names:
             raise UnknownColumn(column, frame.schema.names, f"stream {name!r}")
+    if how.punctuation is not None and not pa.types.is_boolean(frame.schema.field(how.punctuation.when).type):
+        given = frame.schema.field(how.punctuation.when).type
+        raise BadProgress(f"Punctuation column {how.punctuation.when!r} must be boolean, not {given}.")
     if sources and source is None:
         raise BadProgress(f"sources= of stream {name!r} needs source=, the column that tells them apart.")
     resolved = None if idle_after is None else idle_after.resolved(ticks, name)
-    single = Input(name, how.policy(ticks), source, tuple(sources), resolved, how.punctuation, frame.keep)
+    single = Input(name, how.policy(ticks), source, tuple(map(str, sources)), resolved, how.punctuation, frame.keep)
     assert progress is not None
     return Stream(progress, (_Branch(frame, single),))

@@ -21,7 +21,7 @@ from lowwater.experiments.thesis import panes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ENGINES = {"lowwater", "lowwater-files", "spark-memory", "spark-rocksdb", "scan"}
+ENGINES = {"lowwater", "lowwater-dataframe", "spark-memory", "spark-rocksdb", "scan"}
 
 
 def call(*arguments: str) -> Result:
@@ -136,7 +136,7 @@ def test_without_agreement_there_are_no_ratios() -> None:
 
 @pytest.mark.spark
 def test_the_benchmark_compares_before_it_divides(spark: SparkSession, tmp_path: Path) -> None:
-    small = (sliding.Workload("small", sliding.Question(10, 1), 2000, 20, 20, 1),)
+    small = (sliding.Workload("small", sliding.Question(10, 1), 2000, 20, 20, 1, 2000),)
     report = sliding.run(spark, rounds=1, workloads=small, warm=False)
     assert report.disagreements == ()
     told = json.loads(json.dumps(bench.as_json(report)))

@@ -29,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.errors import UnknownColumn
+from lowwater.model.columns import whole
 
 Group = npt.NDArray[np.intp]
 Column: TypeAlias = Any
@@ -117,9 +118,7 @@ def is_numpy(field: pa.Field) -> bool:
 
 def from_arrow(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> Column:
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # zero or several chunks of a type that cannot be one array
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], field.type)
+        column = whole(column)
     return column.to_numpy(zero_copy_only=True) if is_numpy(field) else column
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.aggregates.base import Algebra, Partial, concat, from_arrow, take, to_arrow
+from lowwater.model.columns import whole
 
 Codes = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.int64]
@@ -35,15 +36,17 @@ class Grouped:
 
     def where(self, keep: npt.NDArray[np.bool_]) -> Grouped:
         """The rows of a mask; groups that lose all their rows are forgotten, so that silent groups leave the state."""
-        if keep.all():
-            return self
-        group = self.group[keep]
+        return self if keep.all() else self.take(np.flatnonzero(keep))
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Grouped:
+        """Some rows, in order."""
+        group = self.group[rows]
         used = np.zeros(self.keys.num_rows, bool)
         used[group] = True
         renumber = np.cumsum(used) - 1
         keys = self.keys if used.all() else pick(self.keys, np.flatnonzero(used))
-        partials = tuple(tuple(take(column, keep) for column in partial) for partial in self.partials)
-        return Grouped(keys, renumber[group], self.slot[keep], partials)
+        partials = tuple(tuple(take(column, rows) for column in partial) for partial in self.partials)
+        return Grouped(keys, renumber[group], self.slot[rows], partials)
 
     def tables(self, algebras: Sequence[Algebra]) -> dict[str, pa.Table]:
         """As Arrow, for shuffles and state."""
@@ -172,17 +175,11 @@ def factorise(keys: pa.Table) -> tuple[Codes, pa.Table]:
 
 
 def _encode(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    whole = (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else pa.concat_arrays(column.chunks)
-        if column.num_chunks
-        else pa.array([], column.type)
-    )
-    if pa.types.is_floating(whole.type):
-        values = pc.add(whole, pa.scalar(0.0, whole.type))
-        whole = pc.if_else(pc.fill_null(pc.is_nan(values), False), pa.scalar(float("nan"), whole.type), values)
-    return whole.dictionary_encode(null_encoding="encode")
+    values = whole(column)
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0.0, values.type))
+        values = pc.if_else(pc.fill_null(pc.is_nan(values), False), pa.scalar(float("nan"), values.type), values)
+    return values.dictionary_encode(null_encoding="encode")
 
 
 def cover(

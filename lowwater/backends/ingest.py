@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lowwater.aggregates.grouped import Grouped, factorise, merge, split, without_columns
 from lowwater.model.progress import Facts, Progress, observe
 from lowwater.model.routing import route
-from lowwater.model.ticks import NEVER
+from lowwater.model.ticks import END, NEVER
 from lowwater.operators.bucket import Bucket
 from lowwater.query.plan import Input, Plan
 from lowwater.state.segments import pack, unpack
@@ -39,6 +39,8 @@ class Run:
     nulls: pa.Table | None
     counted: tuple[int, int]
     """Rows read and rows without a progress value, of the whole run (the same in every shard)."""
+    span: tuple[int, int] | None
+    """The smallest and largest time of the rows that the select let through, of the whole run."""
 
 
 class Ingest:
@@ -57,12 +59,13 @@ class Ingest:
         self._rows: list[pa.Table] = []
         self._nulls: list[pa.Table] = []
         self._read = 0
+        self._span: tuple[int, int] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> list[bytes]:
         """The packed message of every shard, or nothing if there was no row."""
         for batch in batches:
             if batch.num_rows:
-                self._take(pa.Table.from_batches([batch]))
+                self._take(pa.Table.from_batches([conformed(batch, self._what.schema)]))
         return self._messages() if self._read else []
 
     def _take(self, table: pa.Table) -> None:
@@ -72,7 +75,7 @@ class Ingest:
         is_mark = None if marks is None else pc.fill_null(table.column(marks.when), False)
         missing = pc.is_null(time) if is_mark is None else pc.and_(pc.is_null(time), pc.invert(is_mark))
         if time.null_count and pc.any(missing).as_py():
-            self._nulls.append(self._as_given(table.filter(missing)))
+            self._nulls.append(self._as_given(self._selected(table.filter(missing))))
         present = pc.is_valid(time) if time.null_count else None
         if is_mark is not None:
             self._promise(table.filter(is_mark))
@@ -85,11 +88,12 @@ class Ingest:
         ticks = self._bucket.ticks(table)
         source, names = self._sources(table)
         self._progress.learn(observe(self._input.policy, ticks, source, names, before=self._progress.reached(names)))
-        if self._input.keep is not None:
-            kept = pc.fill_null(table.column(self._input.keep), False)
-            table, ticks = table.filter(kept), ticks[kept.to_numpy()]
-            if not table.num_rows:
-                return
+        table = self._selected(table)
+        if not table.num_rows:
+            return
+        ticks = ticks if len(ticks) == table.num_rows else self._bucket.ticks(table)
+        first, last = self._span or (int(ticks[0]), int(ticks[0]))
+        self._span = (min(first, int(ticks.min())), max(last, int(ticks.max())))
         if self._plan.sends_rows or self._late:
             self._rows.append(self._as_given(table))
         if not self._plan.sends_rows:
@@ -97,11 +101,15 @@ class Ingest:
             if len(self._parts) > 1 and sum(len(part) for part in self._parts) > _MERGE_AFTER:
                 self._parts = [merge(self._parts, self._bucket.algebras)]
 
+    def _selected(self, table: pa.Table) -> pa.Table:
+        """The rows that the select lets through."""
+        return table if self._input.keep is None else table.filter(pc.fill_null(table.column(self._input.keep), False))
+
     def _sources(self, table: pa.Table) -> tuple[npt.NDArray[np.int64], list[str]]:
         if self._input.source is None:
             return np.zeros(table.num_rows, np.int64), [self._input.name]
         code, distinct = factorise(table.select([self._input.source]))
-        return code, [f"{value}" for value in distinct.column(0).to_pylist()]
+        return code, ["<null>" if value is None else str(value) for value in distinct.column(0).to_pylist()]
 
     def _promise(self, marks: pa.Table) -> None:
         """Punctuations in the data: the furthest promise of each source in this run."""
@@ -112,7 +120,10 @@ class Ingest:
         upto = self._what.ticks.encode(pa.concat_arrays(marks.column(self._input.punctuation.upto).chunks))
         source, names = self._sources(marks)
         promised = np.full(len(names), NEVER)
-        np.maximum.at(promised, source, upto + self._input.punctuation.closed)
+        beyond = upto >= -NEVER  # a promise of all values: the source has ended
+        np.maximum.at(
+            promised, source, np.where(beyond, END, np.minimum(upto, -NEVER) + self._input.punctuation.closed)
+        )
         none = np.empty(0, np.int64)
         self._progress.learn(observe(self._input.policy, none, none, names, promised))
 
@@ -137,7 +148,9 @@ class Ingest:
         facts = self._progress.facts()
         return [
             encode(
-                Run(self._port, facts, parts[i], rows[i], nulls if i == 0 and self._late else None, counted),
+                Run(
+                    self._port, facts, parts[i], rows[i], nulls if i == 0 and self._late else None, counted, self._span
+                ),
                 self._bucket,
             )
             for i in shards
@@ -160,7 +173,16 @@ def encode(run: Run, bucket: Bucket) -> bytes:
     }
     if memory is not None:
         columns["memory"] = memory
-    head = pa.table({"port": [run.port], "read": [run.counted[0]], "nulls": [run.counted[1]]})
+    first, last = run.span or (None, None)
+    head = pa.table(
+        {
+            "port": [run.port],
+            "read": [run.counted[0]],
+            "nulls": [run.counted[1]],
+            "first": pa.array([first], pa.int64()),
+            "last": pa.array([last], pa.int64()),
+        }
+    )
     tables = {"head": head, "facts": pa.table(columns)}
     if run.grouped is not None and len(run.grouped):
         tables |= run.grouped.tables(bucket.algebras)
@@ -192,4 +214,12 @@ def decode(data: bytes, plan: Plan, bucket: Bucket) -> Run:
         tables.get("rows"),
         tables.get("nulls"),
         (head["read"], head["nulls"]),
+        None if head["first"] is None else (head["first"], head["last"]),
     )
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch in the plan's types. Spark hands timestamps over in the session's time zone; the numbers are equal."""
+    known = {f.name: f for f in schema}
+    wanted = pa.schema([pa.field(f.name, known[f.name].type) if f.name in known else f for f in batch.schema])
+    return batch if batch.schema.equals(wanted) else batch.cast(wanted)

@@ -18,13 +18,14 @@ from lowwater.backends.shard import Shard
 from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
 from lowwater.operators.base import Batch
-from lowwater.operators.stateless import Apply, Project
+from lowwater.operators.stateless import Apply, Project, applied
 from lowwater.operators.window_aggregate import late_schema
 from lowwater.query.plan import Plan
 from lowwater.state.segments import Segment, unpack
 
 Step = Callable[[pa.Table], pa.Table]
 KEEP = "__lw_keep"
+VALUE = "__lw_value"
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,7 @@ class LocalFrame:
 
     def apply(self, function: Step, schema: pa.Schema) -> LocalFrame:
         def visible(rows: pa.Table) -> pa.Table:
-            marks = rows.column(KEEP) if KEEP in rows.schema.names else None
-            changed = function(rows.select(_visible(rows.schema).names)).cast(schema)
-            return changed if marks is None else changed.append_column(KEEP, marks)
+            return applied(rows, KEEP, function, schema)
 
         apply = Apply(visible, schema.names)
 
@@ -110,6 +109,8 @@ def frame(data: Any) -> LocalFrame:
         data = pa.Table.from_pylist(data)
     if not isinstance(data, pa.Table):
         raise LowwaterError(f"stream() takes a Spark DataFrame or an Arrow table, not {type(data).__name__}.")
+    if KEEP in data.schema.names:
+        raise LowwaterError(f"The table has a column {KEEP!r}, which lowwater uses itself; rename it.")
     return LocalFrame(data, data.schema)
 
 
@@ -132,15 +133,12 @@ def _expression(sql: str) -> Callable[[pa.Table], pa.Array]:
 
     def value(rows: pa.Table) -> pa.Array:
         try:
-            found = pl.from_arrow(rows).select(expression.alias("value")).to_arrow().column(0)  # type: ignore[union-attr]
+            frame = pl.DataFrame(pl.from_arrow(rows))
+            found = frame.with_columns(expression.alias(VALUE)).get_column(VALUE).to_arrow()
         except pl.exceptions.PolarsError as error:
             raise LowwaterError(f"Cannot evaluate {sql!r}: {str(error).splitlines()[0]}.") from error
-        whole = found.combine_chunks()
-        return (
-            whole.cast(pa.string())
-            if pa.types.is_large_string(whole.type) or pa.types.is_string_view(whole.type)
-            else whole
-        )
+        text = pa.types.is_large_string(found.type) or pa.types.is_string_view(found.type)
+        return found.cast(pa.string()) if text else found
 
     return value
 
@@ -219,6 +217,7 @@ def _revived(shard: Shard) -> Shard:
         return Segment(fresh.decode(unpack(data)), id, data, len(data))
 
     fresh.restore(head, load)
+    fresh.wake()
     return fresh
 
 

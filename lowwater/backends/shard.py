@@ -25,9 +25,10 @@ from lowwater.model.ticks import END, NEVER
 from lowwater.operators.base import Batch, Late, Load, Message, Snapshot
 from lowwater.operators.bucket import Bucket
 from lowwater.operators.meld import Meld
-from lowwater.operators.window_aggregate import Reduced, WindowAggregate, late_rows
+from lowwater.operators.window_aggregate import FIRST, Reduced, WindowAggregate, late_rows
 from lowwater.query.plan import Plan
 from lowwater.state.segments import Segment
+from lowwater.windows.spec import OPEN_END
 
 
 @dataclass
@@ -36,7 +37,6 @@ class Output:
 
     results: list[pa.Table] = field(default_factory=list)
     late: list[pa.Table] = field(default_factory=list)
-    low_watermark: int = NEVER
 
 
 class Shard:
@@ -50,13 +50,21 @@ class Shard:
         self.meld = Meld(plan.what.time, len(plan.inputs))
         self.operator: WindowAggregate = plan.open()
         self.bucket = Bucket(plan.what)
-        self.waiting: list[pa.Table] = []
+        self.waiting: list[Segment[pa.Table]] = []
         self.origin: int | None = None
+        self.span: tuple[int, int] | None = None
+        self.started: str | None = None
         self.read = 0
         self.nulls = 0
 
-    def apply(self, runs: Sequence[Run], clock: int | None = None, end: bool = False) -> Output:
+    def apply(
+        self, runs: Sequence[Run], clock: int | None = None, end: bool = False, started: str | None = None
+    ) -> Output:
+        """A micro-batch. `started` tells one start of the query from another."""
         out = Output()
+        if started != self.started:
+            self.wake()
+            self.started = started
         self._rows(runs, out)
         for progress in self.progress:
             if clock is not None:
@@ -64,6 +72,9 @@ class Shard:
         for run in runs:
             self.read += run.counted[0]
             self.nulls += run.counted[1]
+            if run.span is not None:
+                first, last = self.span or run.span
+                self.span = (min(first, run.span[0]), max(last, run.span[1]))
             self.progress[run.port].learn(run.facts)
         for port, progress in enumerate(self.progress):
             if clock is not None:
@@ -78,8 +89,12 @@ class Shard:
                 self._punctuate(
                     self._meld(port, ALL if low == END else Punctuation.linear(self.plan.what.time, low)), out
                 )
-        out.low_watermark = self.meld.emitted
         return out
+
+    def wake(self) -> None:
+        """The query has been down; see `Progress.wake`."""
+        for progress in self.progress:
+            progress.wake()
 
     def _rows(self, runs: Sequence[Run], out: Output) -> None:
         """All rows of the batch, before any of its punctuations."""
@@ -102,7 +117,7 @@ class Shard:
     def _offer(self, rows: pa.Table) -> list[Message]:
         if self.plan.what.anchored or self.origin is not None:
             return self.operator.on_batch(0, Batch(rows))
-        self.waiting.append(rows)
+        self.waiting.append(Segment.of(rows, {"rows": rows}))
         return []
 
     def _meld(self, port: int, punctuation: Punctuation) -> list[Message]:
@@ -118,14 +133,13 @@ class Shard:
     def _anchor(self, punctuation: Punctuation, out: Output) -> None:
         """Fixes the papers' origin, min(T), once progress has passed the smallest value: nothing smaller can come."""
         low = punctuation.low_watermark(self.plan.what.time)
-        firsts = [progress.first for progress in self.progress if progress.first is not None]
-        if low is None or not firsts or low <= min(firsts):
+        if low is None or (self.span is None and low < END) or (self.span is not None and low <= self.span[0]):
             return
-        self.origin = min(firsts)
+        self.origin = 0 if self.span is None else self.span[0]  # at the end of an empty stream any origin will do
         self._open_at(self.origin)
         waiting, self.waiting = self.waiting, []
-        for rows in waiting:
-            self._collect(self.operator.on_batch(0, Batch(rows)), out)
+        for segment in waiting:
+            self._collect(self.operator.on_batch(0, Batch(segment.value)), out)
 
     def _open_at(self, origin: int) -> None:
         window = self.plan.what.window.at(origin)
@@ -134,13 +148,12 @@ class Shard:
 
     def _horizon(self) -> int:
         """The end of the last window that holds a row, in any shard: landmark windows are answered up to it."""
-        lasts = [progress.last for progress in self.progress if progress.last is not None]
-        if not lasts:
+        if self.span is None:
             return NEVER
         window = self.operator.what.window
         if not self.plan.what.anchored and self.origin is None:
-            window = window.at(min(progress.first for progress in self.progress if progress.first is not None))
-        return int(window.ends(window.bounds(np.array([max(lasts)]))[0])[0])
+            window = window.at(self.span[0])
+        return int(window.ends(window.bounds(np.array([self.span[1]]))[0])[0])
 
     @staticmethod
     def _collect(messages: list[Message], out: Output) -> None:
@@ -155,17 +168,19 @@ class Shard:
     def snapshot(self) -> Snapshot:
         """A head of plain values, and the operator's segments."""
         inner = self.operator.snapshot()
-        waiting = {f"waiting.{i}": Segment.of(rows, {"rows": rows}) for i, rows in enumerate(self.waiting)}
+        progress = [Segment.of(p.tables(), p.tables()) for p in self.progress]
         head = {
             "fingerprint": self.plan.fingerprint(self.shards),
             "operator": inner.head,
             "meld": self.meld.snapshot().head,
-            "progress": [vars_of(progress) for progress in self.progress],
+            "progress": [segment.id for segment in progress],
             "origin": self.origin,
-            "waiting": [segment.id for segment in waiting.values()],
+            "span": self.span,
+            "started": self.started,
+            "waiting": [segment.id for segment in self.waiting],
             "counted": [self.read, self.nulls],
         }
-        return Snapshot(head, inner.segments | {segment.id: segment for segment in waiting.values()})
+        return Snapshot(head, inner.segments | {segment.id: segment for segment in [*progress, *self.waiting]})
 
     def restore(self, head: dict[str, Any], load: Load) -> None:
         check_fingerprint(head["fingerprint"], self.plan.fingerprint(self.shards))
@@ -174,12 +189,17 @@ class Shard:
             self._open_at(self.origin)
         self.operator.restore(head["operator"], load)
         self.meld.restore(head["meld"], load)
-        for progress, saved in zip(self.progress, head["progress"], strict=True):
-            restore_vars(progress, saved)
-        self.waiting = [load(id).value for id in head["waiting"]]
+        for progress, id in zip(self.progress, head["progress"], strict=True):
+            progress.restore(load(id).value)
+        self.waiting = [load(id) for id in head["waiting"]]
+        self.span = None if head["span"] is None else (head["span"][0], head["span"][1])
+        self.started = head["started"]
         self.read, self.nulls = head["counted"]
 
     def decode(self, tables: dict[str, pa.Table]) -> object:
+        """The value of a segment: of progress, of rows that wait for the origin, or of the operator."""
+        if "progress" in tables:
+            return tables
         return tables["rows"] if set(tables) == {"rows"} else self.operator.decode(tables)
 
     def metrics(self) -> Metrics:
@@ -193,9 +213,10 @@ class Shard:
             late_rows=counts.late,
             dropped_rows=counts.dropped,
             result_rows=counts.results,
-            state_rows=held.rows + sum(rows.num_rows for rows in self.waiting),
-            state_bytes=held.bytes + sum(rows.nbytes for rows in self.waiting),
+            state_rows=held.rows + sum(segment.value.num_rows for segment in self.waiting),
+            state_bytes=held.bytes + sum(segment.size for segment in self.waiting),
             low_watermark=shown(self.meld.emitted, ticks),
+            closed_below=self.operator.opened if FIRST < self.operator.opened < OPEN_END else None,
             sources=[
                 SourceProgress(
                     i.name,
@@ -203,7 +224,7 @@ class Shard:
                     shown(int(bound), ticks),
                     shown(int(most), ticks),
                     int(rows),
-                    bool(bound == least < END),
+                    bool(bound == least < END) and self.meld.emitted < END,
                 )
                 for i, p in zip(self.plan.inputs, self.progress, strict=True)
                 for source, bound, most, rows in zip(p.source, p.bound, p.most, p.rows, strict=True)
@@ -229,24 +250,3 @@ def check_fingerprint(stored: dict[str, Any], ours: dict[str, Any]) -> None:
             f"This checkpoint was made with {stored['shards']} shards, the query now asks for {ours['shards']}; "
             f"start it with shards={stored['shards']} or use a new checkpoint directory."
         )
-
-
-_SAVED = ("most", "least", "bound", "active", "rows", "promised")
-
-
-def vars_of(progress: Progress) -> dict[str, Any]:
-    saved: dict[str, Any] = {name: getattr(progress, name).tolist() for name in _SAVED}
-    return saved | {
-        "source": progress.source,
-        "memory": progress.memory.tolist(),
-        "clock": progress.clock,
-        "ended": progress.ended,
-    }
-
-
-def restore_vars(progress: Progress, saved: dict[str, Any]) -> None:
-    for name in _SAVED:
-        setattr(progress, name, np.array(saved[name], np.int64))
-    progress.source = list(saved["source"])
-    progress.memory = np.array(saved["memory"], np.int64).reshape(progress.policy.empty(len(progress.source)).shape)
-    progress.clock, progress.ended = saved["clock"], saved["ended"]

@@ -1,9 +1,9 @@
 """The benchmark `sliding`: count, sum and max by key over windows, against Spark's own window() on the same files.
 
     workload    RANGE / SLIDE     Spark puts a row into    a micro-batch has
-    tumbling    10 s / 10 s       1 window                 1,000,000 rows of 100 s
-    range60     60 s / 1 s        60 windows               500,000 rows of 50 s
-    range600    600 s / 1 s       600 windows              150,000 rows of 150 s
+    tumbling    10 s / 10 s       1 window                 3,000,000 rows of 100 s
+    range60     60 s / 1 s        60 windows               1,200,000 rows of 60 s
+    range600    600 s / 1 s       600 windows              200,000 rows of 100 s
 
 1,000 keys, skewed; rows arrive up to 3 s late. All engines of a workload read the same files in the same micro-batches,
 write the same kind of sink and start from an empty checkpoint. Engines take turns, and every other round goes the other
@@ -13,8 +13,8 @@ times; what is compared is the time per row, on the same rows.
 What overlap costs us is measured on equal rows too: lowwater alone answers RANGE 600 s / SLIDE 1 s on the files of
 `tumbling`, as the workload `overlap600`.
 
-Timed are the micro-batches after the history: one micro-batch of as many rows as the others that reaches back so far
-that windows are full when the clock starts. Before the first round every engine has run once on a few rows.
+Timed are the micro-batches after the history: one micro-batch that reaches back so far that windows are full when the
+clock starts. Before the first round every engine has run once on a few rows.
 
 A ratio is only given when the engines agree: the same windows and keys, counts and maxima exactly, sums to 1e-9.
 """
@@ -69,6 +69,8 @@ class Workload:
     """Data time of a micro-batch."""
     history: int
     batches: int
+    past: int
+    """Rows of the history."""
     alone: tuple[tuple[str, Question], ...] = ()
     """Questions that only lowwater answers, on the same rows."""
 
@@ -77,7 +79,7 @@ class Workload:
         return [*(Entry(self.name, engine, self.asked) for engine in ENGINES), *ours]
 
     def write(self, directory: Path) -> None:
-        past = generate.keyed(self.rows, self.history, KEYS, seed=1, max_delay=self.asked.disorder)
+        past = generate.keyed(self.past, self.history, KEYS, seed=1, max_delay=self.asked.disorder)
         body = generate.keyed(
             self.rows * self.batches,
             self.seconds * self.batches,
@@ -86,13 +88,14 @@ class Workload:
             max_delay=self.asked.disorder,
             start=generate.START + self.history,
         )
-        generate.write_files(pa.concat_tables([past, body]), directory, FILES * (1 + self.batches))
+        generate.write_files(past, directory, FILES)
+        generate.write_files(body, directory, FILES * self.batches, first=FILES)
 
 
 WORKLOADS = (
-    Workload("tumbling", Question(10, 10), 1_000_000, 100, 600, 3, (OVERLAP,)),
-    Workload("range60", Question(60, 1), 500_000, 50, 60, 3),
-    Workload("range600", Question(600, 1), 150_000, 150, 600, 1),
+    Workload("tumbling", Question(10, 10), 3_000_000, 100, 600, 3, 1_000_000, (OVERLAP,)),
+    Workload("range60", Question(60, 1), 1_200_000, 60, 60, 2, 300_000),
+    Workload("range600", Question(600, 1), 200_000, 100, 600, 1, 60_000),
 )
 
 
@@ -160,7 +163,8 @@ def run(
         results: list[Result] = []
         wrong: list[str] = []
         for workload in workloads:
-            chosen = workload if rows is None else replace(workload, rows=min(rows, workload.rows))
+            most = workload.rows if rows is None else rows
+            chosen = replace(workload, rows=min(most, workload.rows), past=min(most, workload.past))
             found, differs = _measure(spark, chosen, rounds, place / workload.name, say)
             results += found
             wrong += differs
@@ -170,7 +174,7 @@ def run(
 
 
 def _warm(spark: Session, place: Path, say: Callable[[str], None]) -> None:
-    small = Workload("warm", Question(10, 1), WARM_ROWS, 30, 30, 1)
+    small = Workload("warm", Question(10, 1), WARM_ROWS, 30, 30, 1, WARM_ROWS)
     small.write(place / "rows")
     for engine in ENGINES:
         say(f"warming up {engine.name}")

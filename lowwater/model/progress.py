@@ -22,7 +22,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from lowwater.model.columns import whole
 from lowwater.model.ticks import END, NEVER
 
 Int = npt.NDArray[np.int64]
@@ -313,6 +315,10 @@ class Progress:
             silent = self.clock - self.active >= self.idle.after
             self.bound[silent] = np.maximum(self.bound[silent], self.clock - self.idle.lag)
 
+    def wake(self) -> None:
+        """The query was down: no source counts as silent for the time in which nobody listened."""
+        self.active[:] = NEVER
+
     def end(self) -> None:
         """The input has ended: the all-matching punctuation."""
         self.bound[:] = END
@@ -324,18 +330,25 @@ class Progress:
             return END
         return int(self.bound.min()) if len(self.bound) else NEVER
 
-    @property
-    def holder(self) -> str | None:
-        """The source at the minimum: the one that holds the others back."""
-        return self.source[int(self.bound.argmin())] if len(self.bound) else None
+    def tables(self) -> dict[str, pa.Table]:
+        """As Arrow, for the state."""
+        columns = {name: pa.array(getattr(self, name)) for name in _NUMBERS}
+        memory = pa.FixedSizeListArray.from_arrays(pa.array(self.memory.ravel()), max(1, self.memory.shape[1]))
+        sources = pa.table({"source": pa.array(self.source, pa.string()), **columns})
+        if self.memory.size:
+            sources = sources.append_column("memory", memory)
+        return {"progress": sources, "clock": pa.table({"clock": [self.clock], "ended": [self.ended]})}
 
-    @property
-    def first(self) -> int | None:
-        """The smallest value seen on any source."""
-        seen = self.least[self.least != -NEVER]
-        return int(seen.min()) if len(seen) else None
+    def restore(self, tables: dict[str, pa.Table]) -> None:
+        sources = tables["progress"]
+        for name in _NUMBERS:
+            setattr(self, name, sources.column(name).to_numpy().copy())
+        self.source = sources.column("source").to_pylist()
+        self.memory = self.policy.empty(len(self.source))
+        if self.memory.size:
+            flat = whole(sources.column("memory")).flatten()
+            self.memory = flat.to_numpy(zero_copy_only=False).reshape(self.memory.shape).copy()
+        ((self.clock, self.ended),) = [(row["clock"], row["ended"]) for row in tables["clock"].to_pylist()]
 
-    @property
-    def last(self) -> int | None:
-        """The largest value seen on any source."""
-        return int(self.most.max()) if len(self.most) and self.most.max() != NEVER else None
+
+_NUMBERS = ("most", "least", "bound", "active", "rows", "promised")

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater.model.columns import whole
 from lowwater.model.ticks import decimal_words
 
 Hash = npt.NDArray[np.uint64]
@@ -36,9 +37,7 @@ def route(keys: pa.Table, shards: int) -> npt.NDArray[np.int64]:
     total = np.zeros(keys.num_rows, np.uint64)
     with np.errstate(over="ignore"):
         for column in keys.columns:
-            total = _mix(
-                total * _Q + _hash(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type))
-            )
+            total = _mix(total * _Q + _hash(whole(column)))
     return (total % np.uint64(shards)).astype(np.int64)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 import numpy as np
 import numpy.typing as npt
@@ -107,12 +107,20 @@ class Ticks:
             column = column.cast(pa.int32())
         return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
 
-    def decode(self, ticks: npt.NDArray[np.int64]) -> pa.Array:
+    @property
+    def wide(self) -> pa.DataType:
+        """The type of window bounds: that of the attribute, or a wider one where a bound may lie outside it."""
         if self._small_decimal():
-            return words_decimal(ticks, self.type)
+            return pa.decimal128(18, self.type.scale)
+        return pa.int64() if pa.types.is_integer(self.type) else self.type
+
+    def decode(self, ticks: npt.NDArray[np.int64]) -> pa.Array:
+        """Values of type `wide`."""
+        if self._small_decimal():
+            return words_decimal(ticks, self.wide)
         if pa.types.is_date32(self.type):
             return pa.array(ticks.astype(np.int32)).cast(self.type)
-        return pa.array(ticks).cast(self.type)
+        return pa.array(ticks).cast(self.wide)
 
     def length(self, length: Length, what: str) -> int:
         """A RANGE, SLIDE or delay in ticks; refuses a unit that does not fit the attribute."""
@@ -126,17 +134,25 @@ class Ticks:
                 raise BadWindow(
                     f"{what} {length!r} is a length of time, but progress is by {self.type}; give a number."
                 )
-            return self._number(Decimal(str(length)), what)
+            return self._number(length, what)
         if not timed:
             raise BadWindow(f"{what} {length!r} has no unit, but progress is by {self.type}; write e.g. '10 seconds'.")
         micros = microseconds(length, what)
-        per_second = Decimal(_PER_SECOND[self.type.unit]) if pa.types.is_timestamp(self.type) else Decimal(1) / 86_400
-        ticks = micros * per_second / 1_000_000
-        if abs(ticks - round(ticks)) > Decimal("1e-9"):
+        if pa.types.is_timestamp(self.type):
+            ticks, rest = divmod(micros * _PER_SECOND[self.type.unit], 1_000_000)
+        else:
+            ticks, rest = divmod(micros, _MICROSECONDS["day"])
+        if rest:
             raise BadWindow(f"{what} {length!r} is finer than the progressing attribute, which is {self.type}.")
-        return round(ticks)
+        return ticks
 
-    def _number(self, number: Decimal, what: str) -> int:
+    def _number(self, length: Length, what: str) -> int:
+        try:
+            number = Decimal(str(length))
+        except InvalidOperation:
+            number = Decimal("NaN")
+        if not number.is_finite():
+            raise BadWindow(f"{what} must be a number, not {length!r}.")
         scaled = number.scaleb(self.type.scale) if self._small_decimal() else number
         if scaled != int(scaled):
             raise BadWindow(f"{what} {number} is finer than the progressing attribute, which is {self.type}.")
@@ -146,7 +162,7 @@ class Ticks:
         """A position (such as an origin) in ticks: a value of the attribute's own type."""
         try:
             scalar = pa.scalar(value, self.type) if not isinstance(value, str) else pa.scalar(value).cast(self.type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             zone = " with an offset such as +00:00" if getattr(self.type, "tz", None) and isinstance(value, str) else ""
             raise BadWindow(f"{what} {value!r} is not a value of type {self.type}{zone}.") from error
         return int(self.encode(pa.array([scalar.as_py()], self.type))[0])

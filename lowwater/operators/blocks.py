@@ -23,6 +23,9 @@ from lowwater.state.segments import Segment
 BLOCKS = 16
 """How many blocks the slots of one window are cut into, about."""
 
+LEAST = 16
+"""The fewest slots of a block: where one source stands still, thousands of tumbling windows may be open."""
+
 Live = Callable[[Slots], npt.NDArray[np.bool_]]
 
 
@@ -31,7 +34,7 @@ class Blocks:
 
     def __init__(self, algebras: Sequence[Algebra], width: int) -> None:
         self._algebras = algebras
-        self._width = max(1, width)
+        self._width = max(LEAST, width)
         self._blocks: dict[int, Grouped] = {}
         self._written: dict[int, Segment[Grouped]] = {}
         self._waiting: list[Grouped] = []
@@ -46,8 +49,10 @@ class Blocks:
         grouped = merge(self._waiting, self._algebras)
         self._waiting = []
         number = grouped.slot // self._width
-        for b in np.unique(number).tolist():
-            part = grouped.where(number == b)
+        by_block = np.argsort(number, kind="stable")  # rows of a block stay in order
+        numbers, starts = np.unique(number[by_block], return_index=True)
+        for b, rows in zip(numbers.tolist(), np.split(by_block, starts[1:]), strict=True):
+            part = grouped.take(rows)
             before = self._blocks.get(b)
             self._put(b, part if before is None else merge([before, part], self._algebras))
 

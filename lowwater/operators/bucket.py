@@ -16,6 +16,7 @@ import pyarrow as pa
 from lowwater.aggregates.base import Aggregate, Algebra
 from lowwater.aggregates.bounded import count
 from lowwater.aggregates.grouped import Grouped, lift, without_columns
+from lowwater.model.columns import whole
 from lowwater.model.ticks import Ticks, checked
 from lowwater.windows.context_free import ContextFree
 
@@ -52,7 +53,7 @@ class WindowedAggregation:
 
     def result_schema(self) -> pa.Schema:
         algebras = self.algebras()
-        time = self.ticks.type
+        time = self.ticks.wide
         fields = [pa.field("wid", pa.int64()), pa.field("window_start", time), pa.field("window_end", time)]
         fields += [self.schema.field(name) for name in self.group_by]
         fields += [pa.field(name, algebras[i].result) for name, i in self.outputs()]
@@ -73,15 +74,7 @@ class Bucket:
         self.algebras = what.algebras()
 
     def ticks(self, rows: pa.Table) -> npt.NDArray[np.int64]:
-        column = rows.column(self.what.time)
-        whole = (
-            column.chunk(0)
-            if column.num_chunks == 1
-            else pa.concat_arrays(column.chunks)
-            if column.num_chunks
-            else pa.array([], column.type)
-        )
-        return checked(self.what.ticks.encode(whole), self.what.time)
+        return checked(self.what.ticks.encode(whole(rows.column(self.what.time))), self.what.time)
 
     def reduce(self, rows: pa.Table, time: npt.NDArray[np.int64] | None = None) -> Grouped:
         """Partials of a batch without null progress values. Rows in the gaps of SLIDE > RANGE are in no window."""
@@ -94,11 +87,5 @@ class Bucket:
             inside = first <= last
             rows, slot, time = rows.filter(pa.array(inside)), slot[inside], time[inside]
         keys = rows.select(list(self.what.group_by)) if self.what.group_by else without_columns(rows.num_rows)
-        values = [None if a.column is None else _whole(rows.column(a.column)) for a in self.what.distinct]
+        values = [None if a.column is None else whole(rows.column(a.column)) for a in self.what.distinct]
         return lift(keys, slot, values, time, self.algebras)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

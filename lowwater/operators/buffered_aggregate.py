@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import lift, without_columns
+from lowwater.model.columns import whole
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.window_aggregate import Closed, Keeping
 from lowwater.state.segments import Segment
@@ -50,7 +51,7 @@ class RowBuffer(Keeping):
         wid = np.arange(len(at)) + np.repeat(first - (np.cumsum(count) - count), count)
         extents = rows.take(pa.array(at)).combine_chunks()
         keys = extents.select(list(self._what.group_by)) if self._what.group_by else without_columns(len(at))
-        values = [None if a.column is None else _array(extents.column(a.column)) for a in self._what.distinct]
+        values = [None if a.column is None else whole(extents.column(a.column)) for a in self._what.distinct]
         answers = lift(keys, wid, values, time[at], self._algebras)
         results = [algebra.lower(partial) for algebra, partial in zip(self._algebras, answers.partials, strict=True)]
         return Closed(answers.keys, answers.group, answers.slot, results)
@@ -91,7 +92,3 @@ class RowBuffer(Keeping):
     @property
     def rows(self) -> int:
         return sum(rows.num_rows for rows, _ in self._parts)
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

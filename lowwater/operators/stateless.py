@@ -72,3 +72,24 @@ class Apply(Operator):
 def passed(punctuation: Punctuation, columns: Sequence[str]) -> list[Message]:
     """The punctuation if every attribute it speaks of is among the columns, nothing otherwise."""
     return [punctuation] if all(attribute in columns for attribute, _ in punctuation.patterns) else []
+
+
+def applied(rows: pa.Table, marks: str, function: RowFunction, schema: pa.Schema) -> pa.Table:
+    """Applies a function to the rows that a select has marked; the others only keep what progress is learned from.
+
+    A user's function must not see rows that a select before it took out. They stay for their progress values, which the
+    function hands through, and hold null in every other column.
+    """
+    if marks not in rows.schema.names:
+        return function(rows).select(schema.names).cast(schema)
+    kept = np.asarray(rows.column(marks), bool)
+    changed = applied(rows.drop_columns([marks]).filter(pa.array(kept)), marks, function, schema)
+    if changed.num_rows != int(kept.sum()):
+        raise LowwaterError(f"apply() got {int(kept.sum())} rows and returned {changed.num_rows}; use where() instead.")
+    rest = rows.filter(pa.array(~kept))
+    same = [f.name for f in schema if f.name in rest.schema.names and rest.schema.field(f.name).type == f.type]
+    others = [rest.column(f.name) if f.name in same else pa.nulls(rest.num_rows, f.type) for f in schema]
+    both = pa.concat_tables([changed, pa.table(others, schema=pa.schema([pa.field(f.name, f.type) for f in schema]))])
+    place = np.empty(len(kept), np.int64)
+    place[kept], place[~kept] = np.arange(kept.sum()), kept.sum() + np.arange(rest.num_rows)
+    return both.take(pa.array(place)).append_column(marks, pa.array(kept))

@@ -158,6 +158,8 @@ class WindowAggregate(Operator):
         first, last = first[missed], last[missed]
         n_missed = np.minimum(last, self.opened - 1) - first + 1
         if self.opened == OPEN_END:
+            n_missed[last == OPEN_END] = -1
+        if self.opened == OPEN_END:
             n_kept = np.zeros(len(first), np.int64)
         else:
             n_kept = np.where(last == OPEN_END, -1, np.maximum(last - np.maximum(first, self.opened) + 1, 0))
@@ -186,7 +188,7 @@ class WindowAggregate(Operator):
     def _result(self, closed: Closed) -> pa.Table:
         ticks = self.what.ticks
         start, end = self.what.window.interval(closed.wid)
-        times = [pa.nulls(len(closed.wid), ticks.type) if start is None else ticks.decode(start), ticks.decode(end)]
+        times = [pa.nulls(len(closed.wid), ticks.wide) if start is None else ticks.decode(start), ticks.decode(end)]
         keys = pick(closed.keys, closed.group)
         results = [closed.results[i] for _, i in self.what.outputs()]
         columns = [pa.array(closed.wid), *times, *(keys.columns if keys.num_columns else []), *results]
@@ -219,9 +221,9 @@ LATE_COLUMNS = {"late_reason": pa.string(), "windows_missed": pa.int64(), "windo
 def late_rows(rows: pa.Table, reason: pa.Array, missed: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> pa.Table:
     """Rows of the late output: the row, why it is here, how many windows it missed and in how many it still counts.
 
-    `windows_kept` is null where the number is open (landmark windows).
+    A number is null where it is open (landmark windows); below zero stands for that here.
     """
-    values = (reason, pa.array(missed), pa.array(kept, mask=kept < 0))
+    values = (reason, pa.array(missed, mask=missed < 0), pa.array(kept, mask=kept < 0))
     for name, column in zip(LATE_COLUMNS, values, strict=True):
         rows = rows.append_column(name, column)
     return rows

@@ -50,7 +50,6 @@ class Input:
 class Reason:
     """Why the planner chose what it chose, and what state it expects."""
 
-    choice: str
     why: str
     bound: str
 

@@ -57,7 +57,7 @@ def plan(
         )
     if strategy != "auto" and strategy != choice:
         choice, why = _override(strategy, choice, what), f"asked for by strategy={strategy!r}"
-    return Plan(tuple(inputs), what, choice, Reason(choice, why, bound_text(what, choice, inputs)))
+    return Plan(tuple(inputs), what, choice, Reason(why, bound_text(what, choice, inputs)))
 
 
 def refuse_columns(what: WindowedAggregation) -> None:
@@ -67,8 +67,10 @@ def refuse_columns(what: WindowedAggregation) -> None:
         if name in RESERVED or what.group_by.count(name) > 1:
             raise LowwaterError(f"The result would have two columns named {name!r}; rename or drop the group column.")
         type = what.schema.field(name).type
-        if pa.types.is_nested(type):
-            raise LowwaterError(f"group_by() cannot group by {name!r} of type {type}; select its parts first.")
+        if not groupable(type):
+            raise LowwaterError(
+                f"group_by() cannot group by {name!r} of type {type}; cast it or select its parts first."
+            )
     for name in LATE_COLUMNS:
         if name in what.schema.names:
             raise LowwaterError(f"The stream has a column {name!r}, which the late output adds itself; rename it.")
@@ -79,6 +81,15 @@ def refuse_columns(what: WindowedAggregation) -> None:
         names.append(name)
     if not what.aggregates:
         raise BadAggregate("agg() needs at least one aggregate, as in agg(n=lw.count()).")
+
+
+def groupable(type: pa.DataType) -> bool:
+    """Types whose values can be told apart and hashed for ever: those that Spark can group by."""
+    t = pa.types
+    plain = t.is_boolean(type) or t.is_signed_integer(type) or t.is_float32(type) or t.is_float64(type)
+    small = type in (pa.uint8(), pa.uint16(), pa.uint32()) or t.is_date32(type) or t.is_timestamp(type)
+    text = t.is_string(type) or t.is_large_string(type) or t.is_binary(type) or t.is_large_binary(type)
+    return bool(plain or small or text or t.is_decimal128(type) or t.is_duration(type) or t.is_null(type))
 
 
 def _rollup(aggregate: Aggregate, algebra: Algebra) -> str:
@@ -114,7 +125,8 @@ def slots(window: ContextFree, tactic: str, spread: int) -> int:
 def bound_text(what: WindowedAggregation, tactic: str, inputs: Sequence[Input]) -> str:
     """The state bound as EXPLAIN prints it; tests assert it through `slots`."""
     if tactic == "buffer":
-        return "the rows of the last RANGE and of the disorder beyond it"
+        endless = isinstance(what.window, Landmark) and what.window.period is None
+        return "all rows, for ever" if endless else "the rows of the last RANGE and of the disorder beyond it"
     delays = [i.policy.ticks for i in inputs if isinstance(i.policy, Delay)]
     known = len(delays) == len(inputs)
     unit = "panes" if tactic == "panes" else "windows" if tactic == "wid" else "partials"

@@ -5,7 +5,8 @@
     wids(T)       for every tuple the ids it belongs to, as a range first..last: the exact inverse of extent
 
 All times are int64 ticks of the progressing attribute (microseconds for timestamps, days for dates, the number
-itself for integers). Nothing here knows arrival order except where a kind says so through `Tuples.row_num`.
+itself for integers). Arrival order is the
+order of `Tuples`; only kinds that say so look at it.
 """
 
 from __future__ import annotations
@@ -41,10 +42,6 @@ class Tuples:
         return len(self.time)
 
     @property
-    def row_num(self) -> Ids:
-        return np.arange(len(self.time), dtype=np.int64)
-
-    @property
     def partitions(self) -> Ids:
         return np.zeros(len(self.time), np.int64) if self.partition is None else self.partition
 
@@ -71,4 +68,6 @@ def positive(value: int, name: str) -> int:
     """A length in ticks or rows; zero and below define no window."""
     if value <= 0:
         raise BadWindow(f"{name} must be greater than zero, but is {value}.")
+    if value >= 1 << 61:
+        raise BadWindow(f"{name} must be below 2^61 ticks, but is {value}; longer windows would overflow.")
     return value

@@ -19,7 +19,7 @@ ONCE = {"availableNow": True}
 
 
 def test_files_read_by_arrow_answer_as_spark_does_across_a_restart(spark: SparkSession, tmp_path: Path) -> None:
-    source, out = tmp_path / "in dir", str(tmp_path / "out")
+    source, out = tmp_path / "in dir#1%3A", str(tmp_path / "out")
     pieces = parts(rows(), 4)
     for half in (pieces[:2], pieces[2:]):
         for piece in half:
@@ -53,7 +53,8 @@ def test_a_file_without_a_needed_column_is_refused_by_name(spark: SparkSession, 
 
 
 def test_a_file_system_that_arrow_does_not_know_is_refused() -> None:
-    assert opened("file:/data/a%20b.parquet")[1] == "/data/a b.parquet"
+    assert opened("file:/data/h=10%3A00/a#1 b.parquet")[1] == "/data/h=10%3A00/a#1 b.parquet"
+    assert opened("file:///data/a.parquet")[1] == "/data/a.parquet"
     with pytest.raises(lw.LowwaterError, match=r"Arrow cannot open dbfs://x/y.parquet here"):
         opened("dbfs://x/y.parquet")
 

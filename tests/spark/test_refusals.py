@@ -35,6 +35,18 @@ def test_a_checkpoint_of_another_query_or_number_of_shards_is_refused(
         other.agg(n=lw.count()).start(**options, shards=2)
 
 
+def test_a_finished_query_is_not_started_again_and_its_shards_are_remembered(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    options = {"checkpoint": str(tmp_path / "checkpoint"), "results": str(tmp_path / "out"), "trigger": ONCE}
+    stream_of(streaming(spark, source)).start(**options, shards=3).await_termination()
+    again = stream_of(streaming(spark, source)).start(**options)  # with the 3 shards of the checkpoint
+    again.finish()
+    assert again.metrics().low_watermark == "end"
+    with pytest.raises(lw.LowwaterError, match="was finished, and all its windows are answered"):
+        stream_of(streaming(spark, source)).start(**options)
+
+
 def test_state_of_another_query_is_refused_by_the_host_too(spark: SparkSession, source: Path, tmp_path: Path) -> None:
     def run(query: lw.Query, shards: int) -> None:
         writer = query.to_spark(shards=shards).writeStream.format("noop")

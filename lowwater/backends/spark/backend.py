@@ -60,8 +60,8 @@ class SparkBackend:
         spark = frames[0].spark
         if not all(frame.streaming for frame in frames):
             raise LowwaterError("start() needs streaming DataFrames; for batch DataFrames use to_spark() or collect().")
-        number = shards or _default_shards(spark)
         place = Checkpoint(spark, checkpoint)
+        number = shards or place.shards() or _default_shards(spark)
         place.claim(plan.fingerprint(number))
         sinks = Sinks(plan, results, late, progress)
 

@@ -20,7 +20,7 @@ from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.host import MESSAGE, IngestRun
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.operators.base import Batch
-from lowwater.operators.stateless import Apply
+from lowwater.operators.stateless import Apply, applied
 from lowwater.query.plan import Plan
 
 KEEP = "__lw_keep"
@@ -56,14 +56,17 @@ class SparkFrame:
 
     def where(self, condition: str) -> SparkFrame:
         holds = F.coalesce(F.expr(condition), F.lit(False))
-        marked = holds if self.keep is None else F.col(KEEP) & holds
+        marked = holds if self.keep is None else F.when(F.col(KEEP), holds).otherwise(F.lit(False))
         df = _analysed(lambda: self.df.withColumn(KEEP, marked), condition)
         if not isinstance(df.schema[KEEP].dataType, BooleanType):
             raise LowwaterError(f"where() needs a condition, but {condition!r} is not true or false.")
         return SparkFrame(df, KEEP)
 
     def with_column(self, name: str, expression: str) -> SparkFrame:
-        return replace(self, df=_analysed(lambda: self.df.withColumn(name, F.expr(expression)), expression))
+        value = F.expr(expression)
+        if self.keep is not None:  # rows that a select took out must not fail in an expression after it
+            value = F.when(F.col(KEEP), value)
+        return replace(self, df=_analysed(lambda: self.df.withColumn(name, value), expression))
 
     def select(self, columns: Sequence[str]) -> SparkFrame:
         carried: list[Column] = [F.col(f"`{name}`") for name in [*columns, *([KEEP] if self.keep else [])]]
@@ -82,16 +85,11 @@ class ApplyRun:
         self._schema = schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        apply = Apply(self._function, self._schema.names)
+        apply = Apply(lambda rows: applied(rows, KEEP, self._function, self._schema), self._schema.names)
         for batch in batches:
-            rows = pa.Table.from_batches([batch])
-            visible = rows.drop_columns([KEEP]) if KEEP in rows.schema.names else rows
-            (message,) = apply.on_batch(0, Batch(visible))
+            (message,) = apply.on_batch(0, Batch(pa.Table.from_batches([batch])))
             assert isinstance(message, Batch)
-            changed = message.rows.select(self._schema.names).cast(self._schema)
-            if KEEP in rows.schema.names:
-                changed = changed.append_column(KEEP, rows.column(KEEP))
-            yield from changed.combine_chunks().to_batches()
+            yield from message.rows.combine_chunks().to_batches()
 
 
 def _analysed(make: Callable[[], DataFrame], expression: str) -> DataFrame:

@@ -44,23 +44,13 @@ class IngestRun:
         self._plan, self._port, self._shards, self._late = plan, port, shards, late
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = self._plan.what.schema
         ingest = Ingest(self._plan, self._port, self._shards, self._late)
-        yield from addressed(
-            ingest.run(conformed(b, schema) for b in batches), run_number(self._port, TaskContext.get())
-        )
+        yield from addressed(ingest.run(batches), run_number(self._port, TaskContext.get()))
 
 
 def run_number(port: int, context: TaskContext | None) -> int:
     """Orders the runs of a micro-batch: by input, then by partition."""
     return port << 24 | (context.partitionId() if context is not None else 0)
-
-
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch in the plan's types. Spark hands timestamps over in the session's time zone; the numbers are equal."""
-    known = {f.name: f for f in schema}
-    wanted = pa.schema([pa.field(f.name, known[f.name].type) if f.name in known else f for f in batch.schema])
-    return batch if batch.schema.equals(wanted) else batch.cast(wanted)
 
 
 class ControlRun:
@@ -76,9 +66,16 @@ class ControlRun:
 
 
 def addressed(blobs: list[bytes], run: int) -> Iterator[pa.RecordBatch]:
-    if blobs:
-        keys = [shard_key(i) for i in range(len(blobs))]
-        yield pa.RecordBatch.from_pydict({"shard": keys, "run": [run] * len(blobs), "blob": blobs}, schema=_messages)
+    """A row a shard, each a batch of its own: the limit of 2 GB then holds for a message and not for all of them."""
+    for shard, blob in enumerate(blobs):
+        row = {"shard": [shard_key(shard)], "run": [run], "blob": [blob]}
+        yield pa.RecordBatch.from_pydict(row, schema=_messages)
+
+
+def _started() -> str | None:
+    """Which start of the query this is: Spark runs its jobs under the run's id."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty("spark.jobGroup.id")
 
 
 def _packed(kind: str, **values: Any) -> Row:
@@ -91,6 +88,7 @@ class Host(StatefulProcessor):
 
     def __init__(self, plan: Plan, shards: int, finite: bool) -> None:
         self._plan, self._shards, self._finite = plan, shards, finite
+        self._query = plan.fingerprint(shards)["query"]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._head = handle.getValueState("head", "json string")
@@ -101,7 +99,7 @@ class Host(StatefulProcessor):
         shard = Shard(self._plan, number, self._shards)
         stored = self._restore(shard)
         runs, clock, end = self._messages(rows, shard)
-        out = shard.apply(runs, clock, end or self._finite)
+        out = shard.apply(runs, clock, end or self._finite, _started())
         if not self._finite:
             self._store(shard, stored)
         for kind, tables in ((RESULT, out.results), (LATE, out.late)):
@@ -139,10 +137,15 @@ class Host(StatefulProcessor):
         head, sizes = saved["head"], saved["segments"]
 
         def load(id: str) -> Segment[Any]:
-            return Segment(CACHE.get(id, sizes[id], lambda: shard.decode(unpack(self._data(id)))), id, None, sizes[id])
+            value = CACHE.get(self._cached(id), sizes[id], lambda: shard.decode(unpack(self._data(id))))
+            return Segment(value, id, None, sizes[id])
 
         shard.restore(head, load)
         return set(sizes)
+
+    def _cached(self, id: str) -> str:
+        """Queries share a worker's cache; the same bytes may mean different things to two of them."""
+        return f"{self._query}/{id}"
 
     def _data(self, id: str) -> bytes:
         (data,) = self._segments.getValue((id,)) or (b"",)
@@ -154,7 +157,7 @@ class Host(StatefulProcessor):
             if id not in stored:
                 assert segment.data is not None
                 self._segments.updateValue((id,), (segment.data,))
-                CACHE.put(id, segment.size, segment.value)
+                CACHE.put(self._cached(id), segment.size, segment.value)
         for id in stored - snapshot.segments.keys():
             self._segments.removeKey((id,))
         sizes = {id: segment.size for id, segment in snapshot.segments.items()}

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -25,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from lowwater.backends.ingest import Ingest
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.frame import SparkFrame
-from lowwater.backends.spark.host import MESSAGE, addressed, conformed, run_number
+from lowwater.backends.spark.host import MESSAGE, addressed, run_number
 from lowwater.errors import LowwaterError
 from lowwater.query.plan import Plan
 
@@ -36,14 +35,24 @@ _ROWS = 1 << 18
 
 @dataclass(frozen=True)
 class ParquetFrame:
-    """A directory of parquet files, as a stream. Options are those of Spark's file source (maxFilesPerTrigger, ...)."""
+    """A directory of parquet files, as a stream. Options are those of Spark's file source (maxFilesPerTrigger, ...).
+
+    Files of a run are read in the order of their modification times: that is their order of arrival.
+    """
 
     spark: SparkSession
     path: str
     schema: pa.Schema
     options: dict[str, str] = field(default_factory=dict)
-    keep: None = None
-    streaming: bool = True
+
+    @property
+    def keep(self) -> None:
+        """No select marks rows here: a select goes through Spark's scan."""
+        return None
+
+    @property
+    def streaming(self) -> bool:
+        return True
 
     @property
     def backend(self) -> SparkBackend:
@@ -72,7 +81,7 @@ class ParquetFrame:
         reader = reader.options(**({"pathGlobFilter": "*.parquet"} | self.options))
         columns = self.schema.names if late else plan.read_by(port)
         run = ParquetRun(plan, port, shards, late, tuple(columns))
-        return reader.load(self.path).select("path").mapInArrow(run, MESSAGE)
+        return reader.load(self.path).select("path", "modificationTime").mapInArrow(run, MESSAGE)
 
 
 class ParquetRun:
@@ -83,7 +92,8 @@ class ParquetRun:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         run = run_number(self._port, TaskContext.get())
-        paths = sorted(path for batch in batches for path in batch.column("path").to_pylist())
+        files = [file for batch in batches for file in batch.to_pylist()]
+        paths = [file["path"] for file in sorted(files, key=lambda file: (file["modificationTime"], file["path"]))]
         ingest = Ingest(self._plan, self._port, self._shards, self._late)
         yield from addressed(ingest.run(rows for path in paths for rows in self._read(path)), run)
 
@@ -97,18 +107,17 @@ class ParquetRun:
                     f"{path} lacks column {missing[0]!r}; read directories with partition columns or changing schemas "
                     "by spark.readStream.parquet instead."
                 )
-            for batch in parquet.iter_batches(_ROWS, columns=list(self._columns), use_threads=False):
-                yield conformed(batch, self._plan.what.schema)
+            yield from parquet.iter_batches(_ROWS, columns=list(self._columns), use_threads=False)
 
 
 def opened(path: str) -> tuple[pafs.FileSystem, str]:
-    """The file system and name of a path as Spark writes it."""
-    parts = urlparse(path)
-    if parts.scheme in ("", "file"):
-        return pafs.LocalFileSystem(), unquote(parts.path)
-    scheme = {"s3a": "s3", "s3n": "s3"}.get(parts.scheme, parts.scheme)
+    """The file system and name of a path as Spark writes it: with a scheme, and nothing in it escaped."""
+    scheme, colon, rest = path.partition(":")
+    if not colon or scheme == "file":
+        return pafs.LocalFileSystem(), "/" + (rest if colon else path).lstrip("/")
+    scheme = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
     try:
-        system, name = pafs.FileSystem.from_uri(path.replace(parts.scheme, scheme, 1))
+        system, name = pafs.FileSystem.from_uri(f"{scheme}:{rest}")
         return system, str(name)
     except (pa.ArrowInvalid, OSError) as error:
         raise LowwaterError(f"Arrow cannot open {path} here; read it by spark.readStream.parquet instead.") from error

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.shard import check_fingerprint
@@ -70,12 +69,23 @@ class Checkpoint:
         self._directory = directory.rstrip("/")
         self.control = f"{self._directory}/lowwater/control"
         self._owner = f"{self._directory}/lowwater/query.json"
+        self._finished = f"{self._directory}/lowwater/finished"
+
+    def shards(self) -> int | None:
+        """The number of shards that the checkpoint was made with."""
+        stored = self._read(self._owner)
+        return None if stored is None else int(json.loads(stored)["shards"])
 
     def claim(self, fingerprint: dict[str, Any]) -> None:
-        """Writes down whose checkpoint this is, or refuses if it is another query's."""
+        """Writes down whose checkpoint this is, or refuses if it is another query's, or one that was finished."""
         stored = self._read(self._owner)
         if stored is not None:
             check_fingerprint(json.loads(stored), fingerprint)
+            if self._exists(self._finished):
+                raise CheckpointMismatch(
+                    f"The query of {self._directory} was finished, and all its windows are answered; "
+                    "use a new checkpoint directory for what comes after."
+                )
             return
         if self._exists(f"{self._directory}/offsets"):
             raise CheckpointMismatch(
@@ -83,6 +93,9 @@ class Checkpoint:
             )
         self._path(self.control).getFileSystem(self._conf).mkdirs(self._path(self.control))
         self._write(self._owner, json.dumps(fingerprint))
+
+    def finished(self) -> None:
+        self._write(self._finished, "")
 
     def command(self, text: str) -> None:
         self._write(f"{self.control}/{uuid.uuid4().hex}.txt", text)
@@ -149,25 +162,43 @@ class RunningQuery:
 
     def process_available(self) -> None:
         """Waits until all input that is there now has been processed."""
-        if self.active:
-            self.spark.processAllAvailable()
+        if not self.active:
+            return
+        if self._has_heartbeat:
+            raise LowwaterError(
+                "A query with idle= has a heartbeat and so always more to process; use finish() or stop()."
+            )
+        self.spark.processAllAvailable()
+
+    @property
+    def _has_heartbeat(self) -> bool:
+        return any(i.idle is not None for i in self._plan.inputs)
 
     def stop(self) -> None:
         self.metrics()
         self.spark.stop()
 
     def finish(self) -> None:
-        """Ends all inputs: what has come is processed, every window that is still open is answered, the query stops."""
-        self.process_available()
-        self._checkpoint.command("end")
+        """Ends all inputs: what has come is processed, every window that is still open is answered, the query stops.
+
+        A query that has failed is not finished: mend it, start it again, then finish it.
+        """
+        if self.spark.exception() is not None:
+            raise LowwaterError("The query has failed and cannot be finished; start it again once its cause is mended.")
+        drained = self.active and not self._has_heartbeat
+        if drained:
+            self.spark.processAllAvailable()
         if self.active:
-            try:
-                self.spark.processAllAvailable()
-            except Py4JError as error:
-                raise LowwaterError("The query failed while it was finished; see its exception.") from error
             self.stop()
-        else:
-            self.metrics()
-            self.spark = self._launch({"availableNow": True})
-            self.spark.awaitTermination()
-            self.metrics()
+        if not drained:
+            self._drain()
+        self._checkpoint.command("end")
+        self._drain()
+        self._checkpoint.finished()
+
+    def _drain(self) -> None:
+        """Everything that is there now, then stops: also what came since the query last looked."""
+        self.metrics()
+        self.spark = self._launch({"availableNow": True})
+        self.spark.awaitTermination()
+        self.metrics()
