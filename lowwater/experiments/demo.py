@@ -73,6 +73,8 @@ class Running:
     metrics: Metrics = field(default_factory=Metrics)
     state_rows: int = 0
     state_bytes: int = 0
+    rows_a_second: float = 0.0
+    """Without the first micro-batch, in which workers start."""
     held_back: Counter[str] = field(default_factory=Counter)
     agrees: bool = False
     answered: int = 0
@@ -86,6 +88,9 @@ class Running:
         self.metrics = self.query.metrics()
         self.state_rows = max(self.state_rows, self.metrics.state_rows)
         self.state_bytes = max(self.state_bytes, self.metrics.state_bytes)
+        batches = [p for p in self.query.spark.recentProgress if p.numInputRows][1:]
+        seconds = sum(p.durationMs["triggerExecution"] for p in batches) / 1000
+        self.rows_a_second = sum(p.numInputRows for p in batches) / seconds if seconds else 0.0
         last = self.query.spark.lastProgress
         if last is not None and last.batchId > self._told and self.metrics.held_back_by:
             self._told = last.batchId
@@ -94,13 +99,6 @@ class Running:
     @property
     def done(self) -> bool:
         return self.metrics.rows >= self.rows
-
-    @property
-    def rows_a_second(self) -> float:
-        """Without the first micro-batch, in which workers start."""
-        batches = [p for p in self.query.spark.recentProgress if p.numInputRows][1:]
-        seconds = sum(p.durationMs["triggerExecution"] for p in batches) / 1000
-        return sum(p.numInputRows for p in batches) / seconds if seconds else 0.0
 
     def latest(self) -> pa.Table:
         """Answers of windows that have closed, newest first; of the micro-batches that are written completely."""
