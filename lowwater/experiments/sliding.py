@@ -1,7 +1,7 @@
 """The benchmark `sliding`: count, sum and max by key over windows, against Spark's own window() on the same files.
 
     workload    RANGE / SLIDE     Spark puts a row into    a micro-batch has
-    tumbling    10 s / 10 s       1 window                 3,000,000 rows of 100 s
+    tumbling    10 s / 10 s       1 window                 6,000,000 rows of 100 s
     range60     60 s / 1 s        60 windows               2,000,000 rows of 60 s
     range600    600 s / 1 s       600 windows              150,000 rows of 100 s
 
@@ -94,7 +94,7 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload("tumbling", Question(10, 10), 3_000_000, 100, 600, 3, 1_000_000, (OVERLAP,)),
+    Workload("tumbling", Question(10, 10), 6_000_000, 100, 600, 2, 1_000_000, (OVERLAP,)),
     Workload("range60", Question(60, 1), 2_000_000, 60, 60, 2, 300_000),
     Workload("range600", Question(600, 1), 150_000, 100, 600, 1, 30_000),
 )
