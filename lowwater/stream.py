@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate
 from lowwater.errors import BadAggregate, BadProgress, LowwaterError, UnknownColumn
-from lowwater.model.progress import Delay, DelayRows, Idle, Learned, Policy
+from lowwater.model.policy import Delay, DelayRows, Learned, Policy
+from lowwater.model.progress import Idle
 from lowwater.model.ticks import Length, Ticks, microseconds
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.query import planner

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowwater.model.progress import Delay
+from lowwater.model.policy import Delay
 from lowwater.model.ticks import Ticks
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.query.plan import Input, Plan

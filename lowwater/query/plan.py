@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from lowwater.model.progress import Idle, Policy, Progress
+from lowwater.model.policy import Policy
+from lowwater.model.progress import Idle, Progress
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buffered_aggregate import RowBuffer
 from lowwater.operators.paned_aggregate import LandmarkPartials, PanePartials

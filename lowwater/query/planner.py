@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, Differential
 from lowwater.errors import BadAggregate, BadProgress, BadWindow, LowwaterError, UnknownColumn
-from lowwater.model.progress import Delay
+from lowwater.model.policy import Delay
 from lowwater.model.ticks import Length, Ticks
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.window_aggregate import LATE_COLUMNS

@@ -19,6 +19,7 @@ stands; ids are then any integers, negative ones before the origin. `wids` follo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import gcd
 
@@ -29,7 +30,7 @@ from lowwater.windows.spec import OPEN_END, Ids, Mask, Times, Tuples, positive
 
 
 @dataclass(frozen=True)
-class ContextFree:
+class ContextFree(ABC):
     """What all context-free kinds share: ends on the grid origin + k*slide."""
 
     slide: int
@@ -47,26 +48,26 @@ class ContextFree:
         return (time - self.origin) // self.pane
 
     @property
+    @abstractmethod
     def pane(self) -> int:
         """The length of a pane: the longest stretch on which all windows agree."""
-        raise NotImplementedError
 
+    @abstractmethod
     def at(self, origin: int) -> ContextFree:
         """The same windows on another origin."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bounds(self, time: Times) -> tuple[Ids, Ids]:
         """The ids of each time, first..last; empty where first > last."""
-        raise NotImplementedError
 
-    def pane_wids(self, pane: Ids) -> tuple[Ids, Ids]:
-        raise NotImplementedError
+    @abstractmethod
+    def pane_wids(self, pane: Ids) -> tuple[Ids, Ids]: ...
 
-    def window_panes(self, wid: Ids) -> tuple[Ids, Ids]:
-        raise NotImplementedError
+    @abstractmethod
+    def window_panes(self, wid: Ids) -> tuple[Ids, Ids]: ...
 
-    def interval(self, wid: Ids) -> tuple[Times | None, Times]:
-        raise NotImplementedError
+    @abstractmethod
+    def interval(self, wid: Ids) -> tuple[Times | None, Times]: ...
 
     def wids(self, tuples: Tuples) -> tuple[Ids, Ids]:
         return self.bounds(tuples.time)

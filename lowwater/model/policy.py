@@ -1,0 +1,182 @@
+"""Progress policies: what the arrival of rows tells about the rows still to come (TH 8.1).
+
+    punctuated       low-watermark = what punctuations in the data promise
+    ordered          = largest value seen
+    delay d          = largest value seen - d
+    delay of k rows  = largest value seen before the last k rows
+    learned          = largest value seen - the q-quantile of the lateness seen so far
+
+A policy keeps a few numbers a source, its memory: `observe` gives that of a run of rows where they are read, `extend`
+continues a run, and `fold` adds a finished run to what is known of the source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowwater.model.ticks import NEVER
+
+Int = npt.NDArray[np.int64]
+
+_BINS_PER_OCTAVE = 8
+_BINS = 63 * _BINS_PER_OCTAVE + 1
+_HEAD = 64
+"""How many first values of a run a learned policy carries as they are."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How arrival bounds the future. The plain policy trusts punctuation in the data and nothing else."""
+
+    def observe(self, time: Int, source: Int, before: Int) -> Int:
+        """The memory of a run: rows in arrival order, the index of each row's source, what each source had reached."""
+        sources = len(before)
+        return np.empty((sources, 0), np.int64)
+
+    def empty(self, sources: int) -> Int:
+        """The memory of sources that have not been seen."""
+        return np.empty((sources, 0), np.int64)
+
+    def extend(self, old: Int, new: Int, rows: Int) -> Int:
+        """The memory of a run that goes on with `rows` more rows a source."""
+        return self.fold(old, new, rows, np.full(len(rows), NEVER))
+
+    def fold(self, old: Int, new: Int, rows: Int, reached: Int) -> Int:
+        """The memory after a further run, of `rows` rows a source, when each source had `reached` so far."""
+        return old
+
+    def bound(self, most: Int, memory: Int) -> Int:
+        """The low-watermark of each source."""
+        return np.full(len(most), NEVER)
+
+    def __str__(self) -> str:
+        return "punctuation in the data"
+
+
+@dataclass(frozen=True)
+class Delay(Policy):
+    """No row comes more than `ticks` behind the largest value of its source; zero means ordered."""
+
+    ticks: int = 0
+
+    def bound(self, most: Int, memory: Int) -> Int:
+        return np.where(most == NEVER, NEVER, most - self.ticks)
+
+    def __str__(self) -> str:
+        return f"delay of at most {self.ticks} ticks" if self.ticks else "ordered"
+
+
+@dataclass(frozen=True)
+class DelayRows(Policy):
+    """No row comes more than `rows` rows after one of a larger value (k-slack).
+
+    Memory of a source: the largest value before the last k rows, then the last k values, the newest at the end.
+    """
+
+    rows: int
+
+    def empty(self, sources: int) -> Int:
+        return np.full((sources, self.rows + 1), NEVER)
+
+    def observe(self, time: Int, source: Int, before: Int) -> Int:
+        sources = len(before)
+        memory = self.empty(sources)
+        order = np.argsort(source, kind="stable")
+        by_source, values = source[order], time[order]
+        stop = np.searchsorted(by_source, np.arange(sources), side="right")
+        from_end = stop[by_source] - 1 - np.arange(len(values))
+        last = from_end < self.rows
+        memory[by_source[last], self.rows - from_end[last]] = values[last]
+        np.maximum.at(memory[:, 0], by_source[~last], values[~last])
+        return memory
+
+    def fold(self, old: Int, new: Int, rows: Int, reached: Int) -> Int:
+        k = self.rows
+        shift = np.minimum(rows, k)[:, None]
+        at = np.arange(k)[None, :]
+        tail = old[:, 1:]
+        kept = np.take_along_axis(tail, np.minimum(at + shift, k - 1), axis=1)
+        left = np.where(at < shift, tail, NEVER).max(axis=1)
+        before = np.maximum(np.maximum(old[:, 0], new[:, 0]), left)
+        return np.column_stack([before, np.where(at < k - shift, kept, new[:, 1:])])
+
+    def bound(self, most: Int, memory: Int) -> Int:
+        return memory[:, 0].copy()
+
+    def __str__(self) -> str:
+        return f"delay of at most {self.rows} rows"
+
+
+@dataclass(frozen=True)
+class Learned(Policy):
+    """The delay is the `quantile` of the lateness seen so far, times `margin`; rows beyond it are late.
+
+    Lateness of a row = largest value of its source before it, less its own, not below zero. Memory: a histogram of
+    lateness with eight bins an octave, so the delay is at most an eighth of an octave too long, and never too short. A
+    fixed histogram and not a random sketch: the same rows must give the same low-watermark when a batch is run again.
+    Where rows are read, what came in earlier runs is not known: the first values of a run travel as they are, behind
+    the histogram, and their lateness is told when the run is folded in. Until `warmup` rows have been seen of a source
+    it holds its low-watermark back.
+    """
+
+    quantile: float
+    margin: float = 1.0
+    warmup: int = 1000
+
+    def empty(self, sources: int) -> Int:
+        return np.hstack([np.zeros((sources, _BINS), np.int64), np.full((sources, _HEAD), NEVER)])
+
+    def observe(self, time: Int, source: Int, before: Int) -> Int:
+        memory = self.empty(len(before))
+        order = np.argsort(source, kind="stable")
+        by_source, values = source[order], time[order]
+        place = np.arange(len(values)) - np.searchsorted(by_source, by_source)
+        head = (place < _HEAD) & (before[by_source] == NEVER)
+        memory[by_source[head], _BINS + place[head]] = values[head]
+        reached = np.maximum(_running_max(values, by_source), before[by_source])
+        np.add.at(memory, (by_source[~head], _bin(reached - values)[~head]), 1)
+        return memory
+
+    def extend(self, old: Int, new: Int, rows: Int) -> Int:
+        fresh = old[:, _BINS : _BINS + 1] == NEVER
+        return np.hstack([old[:, :_BINS] + new[:, :_BINS], np.where(fresh, new[:, _BINS:], old[:, _BINS:])])
+
+    def fold(self, old: Int, new: Int, rows: Int, reached: Int) -> Int:
+        head = new[:, _BINS:]
+        lateness = np.maximum(np.maximum.accumulate(head, axis=1), reached[:, None]) - head
+        at, place = np.nonzero(head != NEVER)
+        folded = self.empty(len(rows))
+        folded[:, :_BINS] = old[:, :_BINS] + new[:, :_BINS]
+        np.add.at(folded, (at, _bin(lateness[at, place])), 1)
+        return folded
+
+    def bound(self, most: Int, memory: Int) -> Int:
+        upto = np.cumsum(memory[:, :_BINS], axis=1)
+        total = upto[:, -1]
+        reached = upto >= np.ceil(self.quantile * total)[:, None]
+        delay = (_bin_top(np.argmax(reached, axis=1)) * self.margin).astype(np.int64)
+        return np.where((total < self.warmup) | (most == NEVER), NEVER, most - delay)
+
+    def __str__(self) -> str:
+        return f"learned: the {self.quantile:g} quantile of lateness seen"
+
+
+def _bin(lateness: Int) -> Int:
+    late = np.maximum(lateness, 1).astype(np.float64)
+    return np.where(lateness <= 0, 0, 1 + np.floor(np.log2(late) * _BINS_PER_OCTAVE).astype(np.int64))
+
+
+def _bin_top(bin: Int) -> npt.NDArray[np.float64]:
+    return np.where(bin == 0, 0.0, np.ceil(np.exp2(bin / _BINS_PER_OCTAVE)))
+
+
+def _running_max(values: Int, group: Int) -> Int:
+    """Largest value so far within each group; rows are sorted by group. Ranks keep groups apart in one maximum."""
+    if not len(values):
+        return values
+    distinct, rank = np.unique(values, return_inverse=True)
+    running = np.maximum.accumulate(group * len(distinct) + rank)
+    return distinct[running - group * len(distinct)]
