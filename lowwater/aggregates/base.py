@@ -3,7 +3,8 @@
 A description (`Aggregate`, frozen, what EXPLAIN prints) is bound to the schema of a stream and gives an `Algebra`,
 the kernel that works on whole columns:
 
-    lift(values, time, group, n)   rows       -> one partial per group 0..n-1 (every group has at least one row)
+    lift(values, time, group, n)   rows       -> one partial per group 0..n-1 (every group has at least one row);
+                                   values as `argument` takes them from the rows
     combine(partial, group, n)     partials   -> one partial per group 0..n-1
     merge(a, b)                    row by row: the partial of the union of two disjoint sets
     inverse(a, b)                  row by row: a without b, where b was merged into a (differential aggregates only)
@@ -78,9 +79,14 @@ class Algebra(ABC):
 
 @dataclass(frozen=True)
 class Aggregate(ABC):
-    """What to compute over which column. `column` is None for count(*)."""
+    """What to compute over which columns. `column` is the first of them, None for count(*)."""
 
     column: str | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns it reads, in the order in which `argument` hands them to lift."""
+        return () if self.column is None else (self.column,)
 
     @property
     @abstractmethod
@@ -100,15 +106,27 @@ class Aggregate(ABC):
     def bind(self, schema: pa.Schema) -> Algebra:
         """The kernel for this schema; refuses a type it cannot take, with a sentence."""
 
+    def types_in(self, schema: pa.Schema) -> tuple[pa.DataType, ...]:
+        """The types of its columns; refuses one that the stream does not have."""
+        for column in self.columns:
+            if column not in schema.names:
+                raise UnknownColumn(column, schema.names, f"aggregate {self}")
+        return tuple(schema.field(column).type for column in self.columns)
+
     def type_in(self, schema: pa.Schema) -> pa.DataType | None:
-        if self.column is None:
-            return None
-        if self.column not in schema.names:
-            raise UnknownColumn(self.column, schema.names, f"aggregate {self}")
-        return schema.field(self.column).type
+        """The type of its only column."""
+        return next(iter(self.types_in(schema)), None)
 
     def __str__(self) -> str:
-        return f"{self.name}({'*' if self.column is None else self.column})"
+        return f"{self.name}({', '.join(self.columns) or '*'})"
+
+
+def argument(aggregate: Aggregate, rows: pa.Table) -> pa.Array | None:
+    """What lift is given: the column, a struct of the columns where there are several, nothing for count(*)."""
+    columns = [whole(rows.column(name)) for name in aggregate.columns]
+    if len(columns) > 1:
+        return pa.StructArray.from_arrays(columns, names=list(aggregate.columns))
+    return columns[0] if columns else None
 
 
 def is_numpy(field: pa.Field) -> bool:

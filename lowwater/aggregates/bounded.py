@@ -136,9 +136,9 @@ class Doubles(Algebra):
 
 
 class FloatTotal(Doubles):
-    """n and the total."""
+    """n and the total; subclasses may keep more totals."""
 
-    fields = (column_of("n", pa.int64()), column_of("total", pa.float64()))
+    fields: tuple[pa.Field, ...] = (column_of("n", pa.int64()), column_of("total", pa.float64()))
 
     def gather(self, values: npt.NDArray[np.float64], group: Group, n: int) -> Partial:
         return np.bincount(group, minlength=n).astype(np.int64, copy=False), added(values, group, n)
@@ -148,13 +148,13 @@ class FloatTotal(Doubles):
 
     def merge(self, a: Partial, b: Partial) -> Partial:
         with np.errstate(over="ignore", invalid="ignore"):
-            return a[0] + b[0], a[1] + b[1]
+            return tuple(x + y for x, y in zip(a, b, strict=True))
 
     def inverse(self, a: Partial, b: Partial) -> Partial:
         """Up to the rounding of the larger total; nothing left is exactly nothing."""
         n = a[0] - b[0]
         with np.errstate(over="ignore", invalid="ignore"):
-            return n, np.where(n == 0, 0.0, a[1] - b[1])
+            return n, *(np.where(n == 0, 0.0, x - y) for x, y in zip(a[1:], b[1:], strict=True))
 
 
 def _total(n: Times, total: npt.NDArray[np.float64]) -> pa.Array:

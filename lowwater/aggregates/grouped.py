@@ -183,12 +183,13 @@ def _encode(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def cover(
-    group: Codes, slot: Slots, wids: Callable[[Slots], tuple[Slots, Slots]], first: int, stop: int
+    group: Codes, slot: Slots, wids: Callable[[Slots], tuple[Slots, Slots]], first: int | Slots, stop: int | Slots
 ) -> tuple[Codes, Slots]:
     """The distinct (group, window) pairs with first <= window < stop that hold at least one of the sorted rows.
 
-    Slots ascend within a group and so do their id ranges: row i brings in only the ids after those of row i-1. The
-    work is in proportion to the pairs found, however sparse the groups are.
+    `first` and `stop` are the same for all, or one for each row (the same for all rows of a group). Slots ascend within
+    a group and so do their id ranges: row i brings in only the ids after those of row i-1. The work is in proportion to
+    the pairs found, however sparse the groups are.
     """
     low, high = wids(slot)
     before = np.full(len(slot), np.iinfo(np.int64).min)
@@ -216,6 +217,16 @@ def runs(
     code = grouped.group * width + slot
     base = group * width
     return np.searchsorted(code, base + first), np.searchsorted(code, base + stop)
+
+
+def matched(keys: pa.Table, known: pa.Table) -> Codes:
+    """For each row of `keys` its position among the distinct rows of `known`, -1 where it is not there."""
+    code, _ = factorise(stack([known, keys]))
+    if not len(code):
+        return code
+    position = np.full(int(code.max()) + 1, -1, np.int64)
+    position[code[: known.num_rows]] = np.arange(known.num_rows)
+    return position[code[known.num_rows :]]
 
 
 def pick(keys: pa.Table, at: npt.NDArray[np.int64]) -> pa.Table:

@@ -1,13 +1,13 @@
 """median, quantile, count_distinct, all exact: holistic aggregates (TH 6.2.2.1).
 
     quantile        partial: the values, sorted            a range: k-th smallest by the wavelet matrix
-    count_distinct  partial: the distinct values, sorted   a range: values without an earlier one like them in it
+    count_distinct  partial: the distinct values, sorted   a range: the values whose spans are over it
 
 A partial is one large list per row (int64 offsets, as all values of a state may exceed 2**31) and grows with its
 input. None is differential: the thesis asks that what is kept be smaller than its input, which the values are not; and
 a set of distinct values forgets how often each was there.
 
-Lists are built by one sort of integers: key = group * cardinality + rank, from which both come back by division.
+Lists are sorted together, by the keys of their values (sorting.py).
 
 >>> import numpy as np, pyarrow as pa
 >>> kernel = median("price").bind(pa.schema([("price", pa.int32())]))
@@ -27,31 +27,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
-from lowwater.aggregates.order import dense, floats, is_number, is_ordered, present, refuse
-from lowwater.aggregates.ranks import count_below, kth
+from lowwater.aggregates.order import begins, floats, is_number, keys, ordered_type, present, refuse
+from lowwater.aggregates.ranks import smallest
+from lowwater.aggregates.sorting import by_group, offsets, sort_each
+from lowwater.aggregates.spans import ascending, codes, presence
 from lowwater.aggregates.words import nullable
 from lowwater.errors import BadAggregate
 
 Times = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+LONGEST = 2**31 - 1
 
 
-def _lengths(lists: pa.Array) -> Ints:
+def lengths(lists: pa.Array) -> Ints:
     out: Ints = pc.list_value_length(lists).to_numpy()
     return out
 
 
-def _offsets(lengths: Ints) -> Ints:
-    """Where each list begins among the flattened values, and where the last ends."""
-    out = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=out[1:])
-    return out
+def as_lists(values: pa.Array, offset: Ints, type: pa.DataType, label: str) -> pa.Array:
+    """Results that are lists: answer i is values[offset[i]:offset[i+1]]. Spark's lists have 32-bit offsets."""
+    if len(values) > LONGEST:
+        raise BadAggregate(f"{label} would answer with {len(values):,} values at once; use shorter windows or batches.")
+    return pa.ListArray.from_arrays(pa.array(offset, pa.int32()), values, type=type)
 
 
 class Lists(Algebra):
     """A partial is a sorted list of values; subclasses say whether equal values are kept once."""
 
-    unique: bool
+    unique = False
 
     def __init__(self, type: pa.DataType) -> None:
         self.fields = (pa.field("values", pa.large_list(type), nullable=False),)
@@ -62,7 +66,7 @@ class Lists(Algebra):
 
     def combine(self, partial: Partial, group: Group, n: int) -> Partial:
         (lists,) = partial
-        return self._listed(lists.flatten(), np.repeat(group, _lengths(lists)), n)
+        return self._listed(lists.flatten(), np.repeat(group, lengths(lists)), n)
 
     def admit(self, values: pa.Array) -> pa.Array:
         """Values as the lists hold them."""
@@ -70,7 +74,7 @@ class Lists(Algebra):
 
     def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
         (lists,) = partial
-        begin = _offsets(_lengths(lists))
+        begin = offsets(lengths(lists))
         return self.over(lists.flatten(), begin[lo], begin[hi])
 
     @abstractmethod
@@ -78,20 +82,32 @@ class Lists(Algebra):
         """The result over values[lo:hi], for many ranges, which may be empty."""
 
     def _listed(self, values: pa.Array, group: Group, n: int) -> Partial:
-        rank, distinct = dense(values)
-        cardinality = max(len(distinct), 1)
-        key = np.sort(group * cardinality + rank)
-        if self.unique and len(key):
-            key = key[np.concatenate([[True], key[1:] != key[:-1]])]
-        offsets = np.searchsorted(key, np.arange(n + 1, dtype=np.int64) * cardinality)
-        ordered = distinct.take(pa.array(key % cardinality))
-        return (pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), ordered, type=self.fields[0].type),)
+        known = keys(values)
+        order, offset = by_group(group, n)
+        key = sort_each(known.key[order], offset)
+        if self.unique:
+            new = begins(key, offset)
+            key, offset = np.compress(new, key), offsets(new)[offset]
+        return (pa.LargeListArray.from_arrays(pa.array(offset), known.decode(key), type=self.fields[0].type),)
+
+
+def neighbours(n: Ints, q: float) -> tuple[Ints, Ints, Doubles]:
+    """The places around (n - 1) * q of n sorted values, and how far it is from the one to the other."""
+    place = np.maximum(n - 1, 0) * q
+    below = np.floor(place).astype(np.int64)
+    return below, np.ceil(place).astype(np.int64), place - below
+
+
+def between(below: Doubles, above: Doubles, weight: Doubles, seen: npt.NDArray[np.bool_]) -> pa.Array:
+    """Weighted, not below + (above - below) * weight, which overflows; equal neighbours (infinities) stay."""
+    with np.errstate(invalid="ignore"):
+        mixed = below * (1 - weight) + above * weight
+    return nullable(np.where(below == above, below, mixed), seen)
 
 
 class Sorted(Lists):
     """Quantiles by linear interpolation between the neighbours of (n - 1) * q, as Spark's percentile."""
 
-    unique = False
     result = pa.float64()
 
     def __init__(self, q: float) -> None:
@@ -102,42 +118,25 @@ class Sorted(Lists):
         return pa.array(floats(values))
 
     def lower(self, partial: Partial) -> pa.Array:
-        """Each list is sorted, so its k-th smallest is at its k-th place."""
         (lists,) = partial
-        begin = _offsets(_lengths(lists))
-        flat = lists.flatten().to_numpy()
-        below, above, weight = self._neighbours(np.diff(begin))
-        seen = begin[1:] > begin[:-1]
-        start = begin[:-1][seen]
-        return self._between(flat[start + below[seen]], flat[start + above[seen]], weight, seen)
+        return self._sorted(lists.flatten().to_numpy(), offsets(lengths(lists)))
 
     def over(self, values: pa.Array, lo: Ints, hi: Ints) -> pa.Array:
-        below, above, weight = self._neighbours(hi - lo)
-        seen = hi > lo
-        rank, distinct = dense(values)
-        at = kth(rank, np.tile(lo[seen], 2), np.tile(hi[seen], 2), np.concatenate([below[seen], above[seen]]))
-        value = distinct.to_numpy()[at]
-        half = len(value) // 2
-        return self._between(value[:half], value[half:], weight, seen)
+        below, above, weight = neighbours(hi - lo, self.q)
+        one, two = np.flatnonzero(hi > lo), np.flatnonzero(above > below)
+        places = np.concatenate([below[one], above[two]])
+        value = smallest(values.to_numpy(), lo, hi, np.concatenate([one, two]), places)
+        first, second = np.zeros(len(lo)), np.zeros(len(lo))
+        first[one] = second[one] = value[: len(one)]
+        second[two] = value[len(one) :]
+        return between(first, second, weight, hi > lo)
 
-    def _neighbours(self, n: Ints) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
-        place = np.maximum(n - 1, 0) * self.q
-        below = np.floor(place).astype(np.int64)
-        return below, np.ceil(place).astype(np.int64), place - below
-
-    def _between(
-        self,
-        below: npt.NDArray[np.float64],
-        above: npt.NDArray[np.float64],
-        weight: npt.NDArray[np.float64],
-        seen: npt.NDArray[np.bool_],
-    ) -> pa.Array:
-        """Weighted, not below + (above - below) * weight, which overflows; equal neighbours (infinities) stay."""
-        out = np.zeros(len(seen))
-        with np.errstate(invalid="ignore"):
-            mixed = below * (1 - weight[seen]) + above * weight[seen]
-        out[seen] = np.where(below == above, below, mixed)
-        return nullable(out, seen)
+    def _sorted(self, flat: npt.NDArray[np.float64], begin: Ints) -> pa.Array:
+        """Each list is sorted, so its k-th smallest is at its k-th place."""
+        below, above, weight = neighbours(np.diff(begin), self.q)
+        flat = np.append(flat, 0.0)  # at least one to look at, where no list has any
+        first, second = (flat.take(begin[:-1] + k, mode="clip") for k in (below, above))
+        return between(first, second, weight, begin[1:] > begin[:-1])
 
 
 class Distinct(Lists):
@@ -147,20 +146,17 @@ class Distinct(Lists):
     result = pa.int64()
 
     def lower(self, partial: Partial) -> pa.Array:
-        return pa.array(_lengths(partial[0]))
+        return pa.array(lengths(partial[0]))
 
     def over(self, values: pa.Array, lo: Ints, hi: Ints) -> pa.Array:
-        """A value counts where it first occurs in the range: where its previous occurrence lies before lo.
-
-        With previous[i] = 1 + the position before i that holds the same value, 0 without one, these are the
-        i in [lo, hi) with previous[i] < lo + 1.
-        """
-        rank, _ = dense(values)
-        order = np.argsort(rank, kind="stable")
-        again = np.flatnonzero(rank[order[1:]] == rank[order[:-1]])
-        previous = np.zeros(len(rank), np.int64)
-        previous[order[again + 1]] = order[again] + 1
-        return pa.array(count_below(previous, lo, hi, lo + 1))
+        """Every value that comes and goes is one more and one less."""
+        out = np.zeros(len(lo), np.int64)
+        code, _ = codes(keys(values).key, lo, hi)
+        for chain in ascending(lo, hi):
+            spans = presence(code, np.arange(len(code)), lo[chain], hi[chain])
+            came, went = (np.bincount(at, minlength=len(chain) + 1) for at in (spans.first, spans.stop))
+            out[chain] = np.cumsum(came - went)[:-1]
+        return pa.array(out)
 
 
 @dataclass(frozen=True)
@@ -204,10 +200,7 @@ class CountDistinct(Holistic):
     name = "count_distinct"
 
     def bind(self, schema: pa.Schema) -> Algebra:
-        type = self.type_in(schema)
-        if not is_ordered(type):
-            raise refuse(str(self), type, "a column of numbers, booleans, times, strings or binaries")
-        return Distinct(type)
+        return Distinct(ordered_type(str(self), self.type_in(schema)))
 
 
 def median(column: str) -> Aggregate:

@@ -1,10 +1,12 @@
-"""variance, var_pop, stddev, stddev_pop: bounded and full-differential (TH 6.2.2).
+"""variance, var_pop, stddev, stddev_pop, center_of_mass: bounded and full-differential (TH 6.2.2).
 
-    partial  n, mean, m2 with m2 = sum((x - mean)**2)
-    merge    Chan et al.: distances of the two means, never sums of squares, which lose all digits to a large mean
-    window   doubling over panes
+    of        partial                                    merge
+    variance  n, mean, m2 with m2 = sum((x - mean)**2)   Chan et al.: distances of the two means, never sums of
+                                                         squares, which lose all digits to a large mean
+    centre    n, sum(w), sum(x w)                        +
 
-Nulls do not count; null without a value, and for the sample forms with one value only. All numbers become doubles.
+Windows are rolled up by doubling over panes. Nulls do not count; null without a value, for the sample forms with one
+value only, and for a centre without weight. All numbers become doubles.
 
 Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances (1979).
 
@@ -25,7 +27,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, Group, Partial
-from lowwater.aggregates.bounded import Doubles, FullDifferential, Times, added, column_of
+from lowwater.aggregates.bounded import Doubles, FloatTotal, FullDifferential, Times, added, column_of
+from lowwater.aggregates.order import complete, floats, is_number, refuse
 from lowwater.aggregates.words import nullable
 
 
@@ -67,6 +70,25 @@ class Moments(Doubles):
             return n, mean, np.where(n == 0, 0.0, np.maximum(a[2] - b[2] - both, 0.0))
 
 
+class Centre(FloatTotal):
+    """n, the weight and the moment. A row counts where neither value nor weight is null."""
+
+    fields = (column_of("n", pa.int64()), column_of("weight", pa.float64()), column_of("moment", pa.float64()))
+
+    def lift(self, values: pa.Array | None, time: Times, group: Group, n: int) -> Partial:
+        assert values is not None
+        values, rows = complete(values)
+        value, weight = (floats(column) for column in values.flatten())
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.combine((np.ones(len(value), np.int64), weight, value * weight), group[rows], n)
+
+
+def _centre(n: Times, weight: npt.NDArray[np.float64], moment: npt.NDArray[np.float64]) -> pa.Array:
+    heavy = (n > 0) & (weight != 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return nullable(moment / np.where(heavy, weight, 1.0), heavy)
+
+
 def _spread(n: Times, mean: npt.NDArray[np.float64], m2: npt.NDArray[np.float64], ddof: int, root: bool) -> pa.Array:
     """m2 / (n - ddof), or its root; null where the divisor is not positive, as in Spark."""
     variance = m2 / np.maximum(n - ddof, 1)
@@ -90,6 +112,22 @@ class Variance(FullDifferential):
         return Moments(given(_spread, ddof=self.ddof, root=self.root))
 
 
+@dataclass(frozen=True)
+class CenterOfMass(FullDifferential):
+    weight: str
+    name = "center_of_mass"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*super().columns, self.weight)
+
+    def bind(self, schema: pa.Schema) -> Algebra:
+        for type in self.types_in(schema):
+            if not is_number(type):
+                raise refuse(str(self), type, "two columns of integers, decimals or doubles")
+        return Centre(_centre)
+
+
 def variance(column: str) -> Aggregate:
     """Sample variance, over n - 1; null for a single value."""
     return Variance(column, "variance", ddof=1, root=False)
@@ -108,3 +146,8 @@ def stddev(column: str) -> Aggregate:
 def stddev_pop(column: str) -> Aggregate:
     """Root of the population variance."""
     return Variance(column, "stddev_pop", ddof=0, root=True)
+
+
+def center_of_mass(column: str, weight: str) -> Aggregate:
+    """sum(column * weight) / sum(weight), double; null where the weights add up to nothing."""
+    return CenterOfMass(column, weight)

@@ -37,6 +37,17 @@ def present(values: pa.Array) -> Rows:
     return mask
 
 
+def complete(values: pa.Array) -> tuple[pa.Array, Rows]:
+    """The values that are not null and their rows; of several columns those where none is."""
+    if not pa.types.is_struct(values.type):
+        return values.drop_null(), present(values)
+    if not any(column.null_count for column in values.flatten()):
+        return values, slice(None)
+    masks = [column.is_valid().to_numpy(zero_copy_only=False) for column in values.flatten()]
+    rows: npt.NDArray[np.bool_] = np.logical_and.reduce(masks)
+    return values.filter(pa.array(rows)), rows
+
+
 def spread(values: pa.Array, seen: npt.NDArray[np.bool_]) -> pa.Array:
     """Values at the rows that were seen, in order; null elsewhere."""
     return values if seen.all() else values.take(pa.array(np.cumsum(seen) - 1, mask=~seen))
@@ -83,6 +94,23 @@ def dense(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
     return rank_of[coded.indices.to_numpy()], coded.dictionary.take(order)
 
 
+def begins(key: npt.NDArray[Any], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Where a value is not the one before it in its segment, for keys sorted by segment. All NaN are one value."""
+    new = np.ones(len(key), np.bool_)
+    if len(key):
+        new[1:] = key[1:] != key[:-1]
+        if key.dtype.kind == "f":
+            new[1:] &= ~(np.isnan(key[1:]) & np.isnan(key[:-1]))
+        new[offset[:-1][offset[:-1] < len(key)]] = True
+    return new
+
+
+def above(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where key a comes after key b."""
+    later: npt.NDArray[np.bool_] = a > b
+    return later | (np.isnan(a) & ~np.isnan(b)) if a.dtype.kind == "f" else later
+
+
 def refuse(label: str, type: pa.DataType | None, wants: str) -> BadAggregate:
     found = "no column" if type is None else str(type)
     return BadAggregate(f"{label} takes {wants}, but was given {found}.")
@@ -107,3 +135,10 @@ def is_ordered(type: pa.DataType | None) -> bool:
     if pa.types.is_interval(type):
         return False
     return is_number(type) or any(fits(type) for fits in text + plain)
+
+
+def ordered_type(label: str, type: pa.DataType | None) -> pa.DataType:
+    """The type, if its values have an order; otherwise the refusal that all such aggregates share."""
+    if not is_ordered(type):
+        raise refuse(label, type, "a column of numbers, booleans, times, strings or binaries")
+    return type

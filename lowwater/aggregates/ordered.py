@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
-from lowwater.aggregates.order import Keys, is_ordered, keys, present, refuse, spread
+from lowwater.aggregates.order import Keys, keys, ordered_type, present, spread
 from lowwater.aggregates.rollup import Columns, idempotent, prefix
 
 Times = npt.NDArray[np.int64]
@@ -171,9 +171,7 @@ class Choice(Aggregate):
         return Differential.NO
 
     def bind(self, schema: pa.Schema) -> Algebra:
-        type = self.type_in(schema)
-        if not is_ordered(type):
-            raise refuse(str(self), type, "a column of numbers, booleans, times, strings or binaries")
+        type = ordered_type(str(self), self.type_in(schema))
         return (Edge if self.by_time else Extreme)(type, Side(self.largest))
 
 

@@ -9,6 +9,9 @@ Three ways, by what the merge is known to be:
 w is the longest range. The last two never look at a row outside the range and never subtract, so when 1e16 leaves a
 window, a 1 that stays does not vanish with it; and the sum of w doubles is only log2(w) roundings deep.
 
+For kernels that know nothing but a merge there are also `fold`, all rows of each segment, and `scan`, all rows up to
+each row.
+
 Blocks come from level tables: level[j][i] merges the rows i .. i + 2**j - 1, made from level[j-1] by one elementwise
 merge. Only one level is alive at a time and no more are built than the longest range needs.
 
@@ -79,6 +82,36 @@ def idempotent(columns: Columns, merge: Merge, lo: Positions, hi: Positions) -> 
     return out
 
 
+def fold(columns: Columns, merge: Merge, offset: npt.NDArray[np.int64]) -> Columns:
+    """Rows offset[i] .. offset[i+1] - 1 merged to one, in order, for segments that are not empty.
+
+    Neighbours are merged two by two, in all segments at once, until each has one row left: O(n) in log2(longest) steps.
+    """
+    length = np.diff(offset)
+    while length.max(initial=1) > 1:
+        begin = np.cumsum(length) - length
+        place = np.arange(int(length.sum())) - np.repeat(begin, length)
+        even = np.flatnonzero(place % 2 == 0)
+        paired = (place + 1 < np.repeat(length, length))[even]
+        merged = merge(_at(columns, even[paired]), _at(columns, even[paired] + 1))
+        columns = _at(columns, even)
+        _put(columns, paired, merged)
+        length = (length + 1) // 2
+    return columns
+
+
+def scan(columns: Columns, merge: Merge) -> Columns:
+    """Row i becomes the merge of rows 0 .. i: pairs first, then what lies between them; O(n) in 2 log2(n) steps."""
+    n = len(columns[0])
+    if n < 2:
+        return columns
+    pairs = scan(merge(tuple(c[: n - 1 : 2] for c in columns), tuple(c[1::2] for c in columns)), merge)
+    out = tuple(c.copy() for c in columns)
+    _put(out, slice(1, None, 2), pairs)
+    _put(out, slice(2, None, 2), merge(tuple(c[: (n - 1) // 2] for c in pairs), tuple(c[2::2] for c in columns)))
+    return out
+
+
 def _lengths(lo: Positions, hi: Positions) -> Positions:
     assert bool(np.all(lo < hi)), "ranges must not be empty: without an identity there is nothing to answer"
     return hi - lo
@@ -99,6 +132,6 @@ def _at(columns: Columns, rows: npt.NDArray[Any]) -> Columns:
     return tuple(c[rows] for c in columns)
 
 
-def _put(out: Columns, rows: npt.NDArray[Any], values: Columns) -> None:
+def _put(out: Columns, rows: npt.NDArray[Any] | slice, values: Columns) -> None:
     for column, value in zip(out, values, strict=True):
         column[rows] = value

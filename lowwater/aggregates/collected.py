@@ -1,0 +1,196 @@
+"""collect_list, collect_set, top_k: aggregates whose result is a list of values.
+
+    aggregate     partial                          result
+    collect_list  times and values, by time and    the values by time, at the same time by value: it does not depend
+                  then by value                    on the order of arrival
+    collect_set   distinct values, sorted          distinct values, sorted
+    top_k         the k largest values, sorted     the k largest, largest first
+
+The first two are holistic; top_k is bounded by k. None is differential: a value that was left out because there were
+larger ones, or one like it, does not come back. Nulls are left out; without a value the list is empty, as in Spark.
+
+>>> import numpy as np, pyarrow as pa
+>>> kernel = top_k("v", 2).bind(pa.schema([("v", pa.int32())]))
+>>> partial = kernel.lift(pa.array([5, 1, 9, 7], pa.int32()), np.zeros(4, np.int64), np.array([0, 0, 0, 1]), 2)
+>>> kernel.lower(partial).to_pylist(), kernel.roll(partial, np.array([0]), np.array([2])).to_pylist()
+([[9, 5], [7]], [[9, 7]])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
+from lowwater.aggregates.holistic import Holistic, Lists, Times, as_lists, lengths
+from lowwater.aggregates.order import above, keys, ordered_type, present
+from lowwater.aggregates.ranks import smallest
+from lowwater.aggregates.sorting import apart, explode, offsets
+from lowwater.aggregates.spans import ascending, codes, presence
+from lowwater.errors import BadAggregate
+
+Ints = npt.NDArray[np.int64]
+
+
+class ByTime(Algebra):
+    """Times and values of a row are two lists of the same length."""
+
+    def __init__(self, type: pa.DataType, label: str) -> None:
+        self.label = label
+        self.result = pa.list_(type)
+        self.fields = (
+            pa.field("times", pa.large_list(pa.int64()), nullable=False),
+            pa.field("values", pa.large_list(type), nullable=False),
+        )
+
+    def lift(self, values: pa.Array | None, time: Times, group: Group, n: int) -> Partial:
+        assert values is not None
+        rows = present(values)
+        return self._listed(time[rows], values.drop_null(), group[rows], n)
+
+    def combine(self, partial: Partial, group: Group, n: int) -> Partial:
+        times, values = partial
+        return self._listed(times.flatten().to_numpy(), values.flatten(), np.repeat(group, lengths(values)), n)
+
+    def _listed(self, time: Times, values: pa.Array, group: Group, n: int) -> Partial:
+        known = keys(values)
+        order = np.lexsort((known.key, time, group))
+        columns = pa.array(time[order]), known.decode(known.key[order])
+        offset = pa.array(offsets(np.bincount(group, minlength=n)))
+        return tuple(
+            pa.LargeListArray.from_arrays(offset, column, type=field.type)
+            for column, field in zip(columns, self.fields, strict=True)
+        )
+
+    def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
+        """Panes follow each other in time, so that lists are put one after the other; only if they do not, all is
+        sorted."""
+        times, values = partial
+        begin = offsets(lengths(values))
+        first, stop = begin[lo], begin[hi]
+        time, known = times.flatten().to_numpy(), keys(values.flatten())
+        at = explode(first, stop)
+        seam = np.setdiff1d(begin, apart(len(time), first, stop))
+        before, after = (time[seam - 1], known.key[seam - 1]), (time[seam], known.key[seam])
+        if np.any((before[0] > after[0]) | ((before[0] == after[0]) & above(before[1], after[1]))):
+            answer = np.repeat(np.arange(len(lo)), stop - first)
+            at = at[np.lexsort((known.key[at], time[at], answer))]
+        return as_lists(known.decode(known.key[at]), offsets(stop - first), self.result, self.label)
+
+    def lower(self, partial: Partial) -> pa.Array:
+        _, values = partial
+        return as_lists(values.flatten(), offsets(lengths(values)), self.result, self.label)
+
+
+class DistinctValues(Lists):
+    """The distinct values themselves."""
+
+    unique = True
+
+    def __init__(self, type: pa.DataType, label: str) -> None:
+        super().__init__(type)
+        self.label = label
+        self.result = pa.list_(type)
+
+    def lower(self, partial: Partial) -> pa.Array:
+        (lists,) = partial
+        return as_lists(lists.flatten(), offsets(lengths(lists)), self.result, self.label)
+
+    def over(self, values: pa.Array, lo: Ints, hi: Ints) -> pa.Array:
+        known = keys(values)
+        code, distinct = codes(known.key, lo, hi)
+        size = max(len(distinct), 1)
+        pairs = []
+        for chain in ascending(lo, hi):
+            spans = presence(code, np.arange(len(code)), lo[chain], hi[chain])
+            answer = chain[explode(spans.first, spans.stop)]
+            pairs.append(answer * size + np.repeat(spans.code, spans.stop - spans.first))
+        answer, chosen = np.divmod(np.sort(np.concatenate(pairs)), size)
+        found = known.decode(distinct[chosen])
+        return as_lists(found, offsets(np.bincount(answer, minlength=len(lo))), self.result, self.label)
+
+
+class Largest(Lists):
+    """At most k values, sorted upwards as all lists are."""
+
+    def __init__(self, type: pa.DataType, label: str, k: int) -> None:
+        super().__init__(type)
+        self.label, self.k = label, k
+        self.result = pa.list_(type)
+
+    def _listed(self, values: pa.Array, group: Group, n: int) -> Partial:
+        (lists,) = super()._listed(values, group, n)
+        begin = offsets(lengths(lists))
+        first = np.maximum(begin[:-1], begin[1:] - self.k)
+        kept = lists.flatten().take(pa.array(explode(first, begin[1:])))
+        offset = pa.array(offsets(begin[1:] - first))
+        return (pa.LargeListArray.from_arrays(offset, kept, type=self.fields[0].type),)
+
+    def lower(self, partial: Partial) -> pa.Array:
+        """Backwards through each list."""
+        (lists,) = partial
+        begin = offsets(lengths(lists))
+        backwards = np.repeat(begin[:-1] + begin[1:] - 1, np.diff(begin)) - np.arange(begin[-1])
+        return as_lists(lists.flatten().take(pa.array(backwards)), begin, self.result, self.label)
+
+    def over(self, values: pa.Array, lo: Ints, hi: Ints) -> pa.Array:
+        known = keys(values)
+        number = np.minimum(hi - lo, self.k)
+        of = np.repeat(np.arange(len(lo)), number)
+        place = (hi - lo - 1)[of] - (np.arange(len(of)) - offsets(number)[of])
+        return as_lists(known.decode(smallest(known.key, lo, hi, of, place)), offsets(number), self.result, self.label)
+
+
+@dataclass(frozen=True)
+class Collect(Holistic):
+    function: str
+    distinct: bool
+
+    @property
+    def name(self) -> str:
+        return self.function
+
+    def bind(self, schema: pa.Schema) -> Algebra:
+        return (DistinctValues if self.distinct else ByTime)(ordered_type(str(self), self.type_in(schema)), str(self))
+
+
+@dataclass(frozen=True)
+class TopK(Aggregate):
+    k: int
+    name = "top_k"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.k, int) or self.k < 1:
+            raise BadAggregate(f"{self} asks for {self.k} values; ask for a whole number, at least one.")
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    @property
+    def differential(self) -> Differential:
+        return Differential.NO
+
+    def bind(self, schema: pa.Schema) -> Algebra:
+        return Largest(ordered_type(str(self), self.type_in(schema)), str(self), self.k)
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.column}, {self.k})"
+
+
+def collect_list(column: str) -> Aggregate:
+    """All values by time, those of the same time by value."""
+    return Collect(column, "collect_list", distinct=False)
+
+
+def collect_set(column: str) -> Aggregate:
+    """The distinct values, sorted."""
+    return Collect(column, "collect_set", distinct=True)
+
+
+def top_k(column: str, k: int) -> Aggregate:
+    """The k largest values, the largest first; NaN is larger than any number."""
+    return TopK(column, k)

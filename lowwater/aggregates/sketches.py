@@ -1,0 +1,144 @@
+"""Sketches: approximate answers from partials of bounded size, by the library datasketches.
+
+A partial is the image of a sketch, as the library serialises it; no bytes where nothing was seen. Rows become images in
+whole columns; images are merged one by one, in the library. So the cost in Python is a call per (group, pane) and not
+per row, and a window is made of about four merges, however many panes it has.
+
+    sketch           of                     same result for any cut and order     error
+    HLL              approx_count_distinct  yes                                   a bound by theory
+    frequent items   approx_heavy_hitters   while a partial holds all values      a bound by theory
+    t-digest         approx_quantile        while a partial holds all values      small on usual data, no bound
+
+Merging is deterministic: the same partials give the same sketch, in whatever order they come. None is differential:
+what a sketch has let go does not come back.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
+from lowwater.aggregates.bounded import added
+from lowwater.aggregates.rollup import prefix
+from lowwater.aggregates.sorting import by_group
+
+Ints = npt.NDArray[np.int64]
+Sketch = Any
+"""An object of the library, to be merged into."""
+IMAGE = pa.field("sketch", pa.large_binary(), nullable=False)
+
+
+class Sketched(Algebra):
+    """Images in the first column of a partial; subclasses may have counts beside it, which add up."""
+
+    fields: tuple[pa.Field, ...] = (IMAGE,)
+
+    @abstractmethod
+    def opened(self, image: bytes) -> Sketch:
+        """The sketch of an image, to be merged into."""
+
+    @abstractmethod
+    def add(self, sketch: Sketch, image: bytes) -> None:
+        """Merges an image into a sketch."""
+
+    @abstractmethod
+    def image(self, sketch: Sketch) -> bytes: ...
+
+    @abstractmethod
+    def read(self, sketches: Iterator[tuple[int, Sketch | None]], beside: Sequence[Ints], n: int) -> pa.Array:
+        """The results of n answers: of each its number and the sketch of its rows (None without a value), in any order,
+        and the counts beside the sketches."""
+
+    def combine(self, partial: Partial, group: Group, n: int) -> Partial:
+        images, *beside = partial
+        return self._combined(images, group, n), *(added(column, group, n) for column in beside)
+
+    def _combined(self, images: pa.Array, group: Group, n: int) -> pa.Array:
+        """Only groups of several images are touched. These are sorted first, so that their order says nothing."""
+        filled = np.flatnonzero(pc.greater(pc.binary_length(images), 0).to_numpy(zero_copy_only=False))
+        order, offset = by_group(group[filled], n)
+        rows, number = filled[order], np.diff(offset)
+        several = np.flatnonzero(number > 1)
+        parts = images.take(pa.array(rows)).to_pylist() if len(several) else []
+        merged = [self.image(self._union(sorted(parts[a:b]))) for a, b in _pairs(offset[several], offset[several + 1])]
+        at = np.full(n, len(images) + len(merged))  # the place of no bytes at all
+        at[number == 1] = rows[offset[:-1][number == 1]]
+        at[several] = len(images) + np.arange(len(merged))
+        return pa.concat_arrays([images, pa.array([*merged, b""], IMAGE.type)]).take(pa.array(at))
+
+    def lower(self, partial: Partial) -> pa.Array:
+        rows = np.arange(len(partial[0]))
+        return self.roll(partial, rows, rows + 1)
+
+    def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
+        images, *beside = partial
+        return self.read(self._unions(images, lo, hi), [prefix(column, lo, hi) for column in beside], len(lo))
+
+    def _unions(self, images: pa.Array, lo: Group, hi: Group) -> Iterator[tuple[int, Sketch | None]]:
+        """(i, the sketch of rows lo[i] .. hi[i] - 1) for every range, not in order.
+
+        A range is cut at its middle: the row in it whose number is divisible by the highest power of two. Ranges with
+        the same middle share the running unions to the left and to the right of it. Windows that slide have few
+        middles, so a row is merged into about two running unions, and an answer is one more merge.
+        """
+        image = images.to_pylist()
+        last = hi - 1
+        scale = np.frexp((lo ^ last).astype(np.float64))[1]
+        middle = np.where(lo == last, last, last >> np.maximum(scale - 1, 0) << np.maximum(scale - 1, 0))
+        order = np.argsort(middle, kind="stable")
+        cut = np.flatnonzero(np.diff(middle[order])) + 1
+        for some in np.split(order, cut) if len(order) else []:
+            centre = int(middle[some[0]])
+            lefts, rights = lo[some].tolist(), last[some].tolist()
+            left = self._running(image, range(centre - 1, min(lefts) - 1, -1), set(lefts))
+            right = self._running(image, range(centre, max(rights) + 1), set(rights))
+            for i, a, b in zip(some.tolist(), lefts, rights, strict=True):
+                parts = [part for part in (left.get(a), right[b]) if part]
+                yield i, self._union(parts) if parts else None
+
+    def _running(self, image: Sequence[bytes], rows: range, wanted: set[int]) -> dict[int, bytes]:
+        """The union of all rows up to each row that is wanted."""
+        found: dict[int, bytes] = {}
+        sketch, so_far = None, b""
+        for row in rows:
+            if image[row]:
+                if sketch is None:
+                    sketch, so_far = self.opened(image[row]), image[row]
+                else:
+                    self.add(sketch, image[row])
+                    so_far = b""
+            if row in wanted:
+                so_far = so_far or (b"" if sketch is None else self.image(sketch))
+                found[row] = so_far
+        return found
+
+    def _union(self, images: Sequence[bytes]) -> Sketch:
+        sketch = self.opened(images[0])
+        for image in images[1:]:
+            self.add(sketch, image)
+        return sketch
+
+
+def _pairs(a: Ints, b: Ints) -> Iterator[tuple[int, int]]:
+    return zip(a.tolist(), b.tolist(), strict=True)
+
+
+@dataclass(frozen=True)
+class Approximate(Aggregate):
+    """What all aggregates by sketches declare."""
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    @property
+    def differential(self) -> Differential:
+        return Differential.NO

@@ -1,0 +1,249 @@
+"""udaf: aggregates that users define by lift, combine and lower, over whole columns.
+
+A definition is a class. Its methods work on NumPy arrays of any length, row by row:
+
+    lift(values)       one partial a row: as many arrays as `state` has types; nulls do not get here
+    combine(a, b)      two partials to one, a row at a time; associative and commutative
+    lower(partial)     partials to results of type `result`
+    inverse(a, b)      optional: a without b, which was combined into a. `exact_inverse` says that it is so to the last
+                       bit; windows are then differences of running partials instead of being combined anew
+
+combine must not care about order: rows are combined as they arrive, within a batch, between batches and shards.
+
+A partial is bounded: the columns of `state`, and a count by which a group without values is known; it answers null.
+Errors in a definition are told under its name, with the error itself as the cause.
+
+>>> import numpy as np, pyarrow as pa
+>>> class geometric_mean(UserAggregate):
+...     state, result = (pa.int64(), pa.float64()), pa.float64()
+...     def lift(self, values):
+...         return np.ones(len(values), np.int64), np.log(values.to_numpy())
+...     def combine(self, a, b):
+...         return a[0] + b[0], a[1] + b[1]
+...     def lower(self, partial):
+...         return np.exp(partial[1] / partial[0])
+>>> mean = udaf("v", geometric_mean())
+>>> kernel = mean.bind(pa.schema([("v", pa.float64())]))
+>>> partial = kernel.lift(pa.array([2.0, None, 8.0, None]), np.zeros(4, np.int64), np.array([0, 0, 0, 1]), 2)
+>>> str(mean), [round(x, 9) if x else x for x in kernel.lower(partial).to_pylist()]
+('geometric_mean(v)', [4.0, None])
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
+from lowwater.aggregates.bounded import Times, column_of
+from lowwater.aggregates.order import complete, spread
+from lowwater.aggregates.rollup import Columns, doubling, fold, scan
+from lowwater.aggregates.sorting import by_group
+from lowwater.errors import BadAggregate
+
+
+class UserAggregate(ABC):
+    """A definition for udaf(). Instances are known to plans and checkpoints by their repr: name and attributes."""
+
+    name: str
+    """As users see it; the name of the class unless given."""
+    state: tuple[pa.DataType, ...]
+    """Types of a partial: integers and floats."""
+    result: pa.DataType
+    exact_inverse: bool = False
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__dict__.get("name", cls.__name__)
+
+    @abstractmethod
+    def lift(self, values: Any) -> Any:
+        """Of an Arrow array without nulls: one partial a row. Several columns come as a struct array."""
+
+    @abstractmethod
+    def combine(self, a: Any, b: Any) -> Any: ...
+
+    @abstractmethod
+    def lower(self, partial: Any) -> Any: ...
+
+    def inverse(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def has_inverse(cls) -> bool:
+        return cls.inverse is not UserAggregate.inverse
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in sorted(vars(self).items()))})"
+
+
+def failed(label: str, where: str, error: Exception) -> BadAggregate:
+    """What a user is told of an error in their code."""
+    return BadAggregate(f"{label} failed in {where}: {type(error).__name__}: {str(error).rstrip('.')}.")
+
+
+class UserAlgebra(Algebra):
+    """A count of values and the columns of the state, which mean nothing where the count is 0."""
+
+    def __init__(self, definition: UserAggregate, label: str) -> None:
+        self.definition, self.label = definition, label
+        self.result = definition.result
+        self.exact_inverse = definition.has_inverse() and definition.exact_inverse
+        self.fields = (
+            column_of("n", pa.int64()),
+            *(column_of(f"state{i}", type) for i, type in enumerate(definition.state)),
+        )
+
+    def lift(self, values: pa.Array | None, time: Times, group: Group, n: int) -> Partial:
+        assert values is not None
+        values, rows = complete(values)
+        lifted = self._called("lift", len(values), values)
+        return self.combine((np.ones(len(values), np.int64), *lifted), group[rows], n)
+
+    def combine(self, partial: Partial, group: Group, n: int) -> Partial:
+        order, offset = by_group(group, n)
+        filled = np.flatnonzero(np.diff(offset))
+        folded = fold(tuple(c[order] for c in partial), self.merge, np.append(offset[filled], offset[-1]))
+        out = tuple(np.zeros(n, c.dtype) for c in partial)
+        for column, values in zip(out, folded, strict=True):
+            column[filled] = values
+        return out
+
+    def merge(self, a: Partial, b: Partial) -> Partial:
+        """Where one side has no value the other is taken as it is, so that a definition needs no neutral element."""
+        return a[0] + b[0], *self._chosen("combine", a, b, (a[0] > 0) & (b[0] > 0), np.where(a[0] > 0, 0, 1))
+
+    def inverse(self, a: Partial, b: Partial) -> Partial:
+        if not self.definition.has_inverse():
+            return super().inverse(a, b)
+        n = a[0] - b[0]
+        states = self._chosen("inverse", a, b, (n > 0) & (b[0] > 0), np.zeros(len(n), np.int64))
+        return n, *(np.where(n > 0, state, 0).astype(state.dtype) for state in states)
+
+    def _chosen(self, method: str, a: Partial, b: Partial, both: npt.NDArray[np.bool_], side: Any) -> Columns:
+        """The states by a method of the definition where both count; elsewhere those of the side that does."""
+        if both.all():
+            return self._called(method, len(both), a[1:], b[1:])
+        called = self._called(method, int(both.sum()), *(tuple(c[both] for c in part[1:]) for part in (a, b)))
+        out = tuple(np.where(side == 0, x, y) for x, y in zip(a[1:], b[1:], strict=True))
+        for column, values in zip(out, called, strict=True):
+            column[both] = values
+        return out
+
+    def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
+        """By differences of running partials where the inverse is exact, else by doubling."""
+        if not self.exact_inverse:
+            return self.lower(doubling(partial, self.merge, lo, hi))
+        running = tuple(np.concatenate([c[:1] * 0, c]) for c in scan(partial, self.merge))
+        return self.lower(self.inverse(tuple(c[hi] for c in running), tuple(c[lo] for c in running)))
+
+    def lower(self, partial: Partial) -> pa.Array:
+        seen = partial[0] > 0
+        values = self._raw("lower", tuple(c[seen] for c in partial[1:]))
+        try:
+            results = values.cast(self.result) if isinstance(values, pa.Array) else pa.array(values, self.result)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise failed(self.label, "lower(), which does not give its declared result", error) from error
+        if len(results) != seen.sum():
+            raise BadAggregate(f"{self.label} failed in lower(): {seen.sum()} partials gave {len(results)} results.")
+        return spread(results, seen)
+
+    def _called(self, method: str, rows: int, *arguments: Any) -> Columns:
+        """The states that a method gives, checked against the declaration."""
+        states = self._raw(method, *arguments)
+        types = [field.type for field in self.fields[1:]]
+        if not isinstance(states, tuple | list) or len(states) != len(types):
+            found = len(states) if isinstance(states, tuple | list) else type(states).__name__
+            raise BadAggregate(f"{self.label} failed in {method}(): the state has {len(types)} columns, not {found}.")
+        try:
+            columns = [
+                np.asarray(x).astype(t.to_pandas_dtype(), casting="safe", copy=False)
+                for x, t in zip(states, types, strict=True)
+            ]
+        except TypeError as error:
+            raise failed(self.label, f"{method}(), which does not give its declared state", error) from error
+        for column in columns:
+            if column.shape != (rows,):
+                raise BadAggregate(
+                    f"{self.label} failed in {method}(): {rows} rows gave an array of shape {column.shape}."
+                )
+        return tuple(columns)
+
+    def _raw(self, method: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self.definition, method)(*arguments)
+        except Exception as error:
+            raise failed(self.label, f"{method}()", error) from error
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Udaf(Aggregate):
+    others: tuple[str, ...]
+    definition: UserAggregate
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*super().columns, *self.others)
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    @property
+    def differential(self) -> Differential:
+        return Differential.FULL if self.definition.has_inverse() else Differential.NO
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.definition, UserAggregate):
+            raise BadAggregate(f"udaf() takes an instance of a lw.UserAggregate, not {self.definition!r}.")
+        state, plain = getattr(self.definition, "state", ()), (pa.types.is_integer, pa.types.is_floating)
+        if not state or not all(any(fits(type) for fits in plain) for type in state):
+            raise BadAggregate(
+                f"{self} needs a state of integers and floats, not {', '.join(map(str, state)) or 'none'}."
+            )
+        if not isinstance(getattr(self.definition, "result", None), pa.DataType):
+            raise BadAggregate(f"{self} needs a result, the Arrow type that lower() gives.")
+        if re.search(r" at 0x[0-9a-f]+", repr(self.definition)):
+            raise BadAggregate(
+                f"{self} has an attribute that is written differently in each process, {self.definition!r}; "
+                "give its class a __repr__, since checkpoints know an aggregate by it."
+            )
+
+    def bind(self, schema: pa.Schema) -> Algebra:
+        """Tried on no rows at all, so that a definition that does not fit is refused before anything runs."""
+        types = self.types_in(schema)
+        kernel = UserAlgebra(self.definition, str(self))
+        empty = [pa.array([], type) for type in types]
+        values = empty[0] if len(empty) == 1 else pa.StructArray.from_arrays(empty, names=list(self.columns))
+        try:
+            kernel.lower(kernel.lift(values, np.zeros(0, np.int64), np.zeros(0, np.intp), 0))
+        except BadAggregate as error:
+            given = ", ".join(map(str, types))
+            raise BadAggregate(f"{str(error).rstrip('.')} (tried on no rows of {given}).") from error.__cause__
+        return kernel
+
+    def __repr__(self) -> str:
+        return f"udaf({', '.join(map(repr, self.columns))}, {self.definition!r})"
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Udaf) and type(self.definition) is type(other.definition)
+        return same and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def udaf(column: str | Sequence[str], definition: UserAggregate) -> Aggregate:
+    """An aggregate of the user's own; of several columns a row counts where none is null."""
+    first, *others = [column] if isinstance(column, str) else column
+    return Udaf(first, tuple(others), definition)
