@@ -6,24 +6,38 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowwater.aggregates import (
+    UserAggregate,
+    approx_count_distinct,
+    approx_heavy_hitters,
+    approx_quantile,
     avg,
+    center_of_mass,
+    collect_list,
+    collect_set,
     count,
     count_distinct,
     first,
+    heavy_hitters,
+    holistic,
     last,
     max,
     median,
     min,
+    mode,
     quantile,
     stddev,
     stddev_pop,
     sum,
+    top_k,
+    udaf,
     var_pop,
     variance,
 )
 from lowwater.errors import LowwaterError
 from lowwater.model.ticks import Length
-from lowwater.stream import Disorder, Query, Stream, delay, delay_rows, idle, learned, open_stream, ordered, punctuated
+from lowwater.operators.flush import lazy_flush, slow_flush
+from lowwater.query.disorder import Disorder, delay, delay_rows, idle, learned, ordered, punctuated
+from lowwater.stream import Query, Stream, open_stream
 
 __version__ = "0.1.0"
 
@@ -32,26 +46,40 @@ __all__ = [
     "LowwaterError",
     "Query",
     "Stream",
+    "UserAggregate",
+    "approx_count_distinct",
+    "approx_heavy_hitters",
+    "approx_quantile",
     "avg",
+    "center_of_mass",
+    "collect_list",
+    "collect_set",
     "count",
     "count_distinct",
     "delay",
     "delay_rows",
     "first",
+    "heavy_hitters",
+    "holistic",
     "idle",
     "last",
+    "lazy_flush",
     "learned",
     "max",
     "median",
     "min",
+    "mode",
     "ordered",
     "parquet_files",
     "punctuated",
     "quantile",
+    "slow_flush",
     "stddev",
     "stddev_pop",
     "stream",
     "sum",
+    "top_k",
+    "udaf",
     "var_pop",
     "variance",
 ]
@@ -77,6 +105,7 @@ def stream(
     source: str | None = None,
     sources: Sequence[str] = (),
     idle: idle | None = None,
+    groups: str | None = None,
 ) -> Stream:
     """A progressing stream over a (streaming) Spark DataFrame, or over an Arrow table for the local backend.
 
@@ -85,14 +114,15 @@ def stream(
     source     a column that tells sources apart; each progresses by itself and the slowest counts
     sources    the sources to wait for from the start; others join when they are first seen
     idle       when the clock may advance a source that has fallen silent
+    groups     "skewed" says that most groups have few rows in a window, so that it pays to keep those as rows
     """
     module = type(data).__module__
     if module == "lowwater.backends.spark.parquet":
-        return open_stream(data, name, progress, disorder, source, sources, idle)
+        return open_stream(data, name, progress, disorder, source, sources, idle, groups)
     if module.startswith("pyspark."):
         from lowwater.backends.spark.frame import frame as spark_frame
 
-        return open_stream(spark_frame(data), name, progress, disorder, source, sources, idle)
+        return open_stream(spark_frame(data), name, progress, disorder, source, sources, idle, groups)
     from lowwater.backends.local import frame as local_frame
 
-    return open_stream(local_frame(data), name, progress, disorder, source, sources, idle)
+    return open_stream(local_frame(data), name, progress, disorder, source, sources, idle, groups)

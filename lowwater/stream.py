@@ -18,14 +18,18 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate
-from lowwater.errors import BadAggregate, BadProgress, LowwaterError, UnknownColumn
-from lowwater.model.policy import Delay, DelayRows, Learned, Policy
-from lowwater.model.progress import Idle
-from lowwater.model.ticks import Length, Ticks, microseconds
-from lowwater.operators.bucket import WindowedAggregation
+from lowwater.errors import BadAggregate, BadProgress, BadWindow, LowwaterError, UnknownColumn
+from lowwater.model.ticks import Length, Ticks
+from lowwater.operators.bucket import WindowedAggregation, WindowKind
+from lowwater.operators.flush import EAGER, Flush
 from lowwater.query import planner
+from lowwater.query.disorder import Disorder, delay, idle
 from lowwater.query.explain import Branch, explain
-from lowwater.query.plan import Input, Plan, PunctuatedBy
+from lowwater.query.plan import Input, Plan
+from lowwater.query.refuse import progress_field
+from lowwater.query.window import over_of, window_of
+from lowwater.windows.context_aware import Session
+from lowwater.windows.context_free import ContextFree
 
 RowFunction = Callable[[pa.Table], pa.Table]
 
@@ -63,75 +67,6 @@ class Backend(Protocol):
 
     @property
     def start(self) -> Callable[..., Any]: ...
-
-
-# -- progress policies, as users name them --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Disorder:
-    """A progress policy before the type of the progressing attribute is known."""
-
-    policy: Callable[[Ticks], Policy]
-    punctuation: PunctuatedBy | None = None
-
-
-def ordered() -> Disorder:
-    """Rows of a source come in order of the progressing attribute."""
-    return Disorder(lambda ticks: Delay(0))
-
-
-def delay(at_most: Length) -> Disorder:
-    """No row comes more than this behind the largest value of its source."""
-    return Disorder(lambda ticks: Delay(_not_negative(ticks.length(at_most, "disorder"), "disorder")))
-
-
-def delay_rows(at_most: int) -> Disorder:
-    """No row comes more than so many rows after one of a larger value (k-slack)."""
-    if at_most < 1:
-        raise BadProgress(f"delay_rows() needs at least 1 row, not {at_most}; for a stream in order use ordered().")
-    return Disorder(lambda ticks: DelayRows(at_most))
-
-
-def learned(quantile: float = 0.999, margin: float = 1.0, warmup: int = 1000) -> Disorder:
-    """The delay is learned: so large that this share of the rows seen so far would have been in time."""
-    if not 0 < quantile <= 1:
-        raise BadProgress(f"learned() needs a quantile above 0 and up to 1, not {quantile}.")
-    if not margin >= 0:
-        raise BadProgress(f"learned() needs a margin of zero or more, not {margin}.")
-    return Disorder(lambda ticks: Learned(quantile, margin, warmup))
-
-
-def punctuated(when: str, upto: str, closed: bool = True) -> Disorder:
-    """Progress is in the data: rows for which column `when` is true promise that no row up to column `upto` follows."""
-    return Disorder(lambda ticks: Policy(), PunctuatedBy(when, upto, closed))
-
-
-@dataclass(frozen=True)
-class idle:
-    """Advance sources that are silent `after` so much system time, to `lag` behind the clock."""
-
-    after: Length
-    lag: Length
-
-    def resolved(self, ticks: Ticks, name: str) -> Idle:
-        if not (pa.types.is_timestamp(ticks.type) and ticks.type.unit == "us"):
-            raise BadProgress(
-                f"idle= of stream {name!r} compares with the clock, so progress must be a timestamp, not {ticks.type}."
-            )
-        return Idle(
-            _not_negative(microseconds(self.after, "idle after"), "idle after"),
-            _not_negative(microseconds(self.lag, "idle lag"), "idle lag"),
-        )
-
-
-def _not_negative(ticks: int, what: str) -> int:
-    if ticks < 0:
-        raise BadProgress(f"{what} must not be negative.")
-    return ticks
-
-
-# -- the query, step by step ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -211,19 +146,50 @@ class Stream:
         return dataclasses.replace(self, _branches=branches)
 
     def window(
-        self, range: Length, slide: Length | None = None, *, origin: object = None, period: Length | None = None
+        self,
+        range: Length,
+        slide: Length | None = None,
+        *,
+        origin: object = None,
+        period: Length | None = None,
+        partition_by: str | Sequence[str] = (),
+        order: str | None = None,
     ) -> Windowed:
-        """RANGE and SLIDE over the progressing attribute.
+        """RANGE and SLIDE over the progressing attribute, or in rows, as in range="1000 rows", slide="10 rows".
 
         `slide` defaults to `range` (tumbling); range="all" is a landmark window, starting anew every `period` if given.
         Windows start at `origin` + k * slide, by default the epoch; origin="first" is the smallest value of the stream.
+        A length of time that slides by rows, range="5 minutes", slide="1 row", ends a window at each (n-th) row.
+        `partition_by` makes each key a stream of its own. Rows are counted in `order` of "time" or "arrival": by time
+        within partitions, by arrival without.
         """
+        partition = _names(partition_by)
+        self._known(partition, "partition_by=")
         ticks = Ticks(self.schema.field(self.progress).type)
-        window, anchored = planner.window_of(ticks, range, slide, origin, period)
-        return Windowed(self, window, anchored)
+        window, anchored = window_of(ticks, range, slide, origin, period, bool(partition), order)
+        return Windowed(self, window, anchored, partition, not isinstance(window, ContextFree))
 
     def session(self, gap: Length) -> Windowed:
-        raise LowwaterError("session windows have semantics here but no operator yet; use window(range=, slide=).")
+        """Rows of a group with pauses shorter than `gap` between them, in order of the progressing attribute."""
+        ticks = Ticks(self.schema.field(self.progress).type)
+        return Windowed(self, Session(ticks.length(gap, "GAP")), True)
+
+    def over(
+        self,
+        partition_by: str | Sequence[str] = (),
+        *,
+        rows: tuple[int | None, int] | None = None,
+        range: tuple[Length | None, Length] | None = None,
+    ) -> Windowed:
+        """A window for each row: the rows of its partition around it, in order of the progressing attribute.
+
+        rows=(3, 2) is ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING, range=("1 minute", "0 seconds") the same over time;
+        None is UNBOUNDED. Each row comes back with its columns and the aggregates of its window.
+        """
+        partition = _names(partition_by)
+        self._known(partition, "partition_by=")
+        ticks = Ticks(self.schema.field(self.progress).type)
+        return Windowed(self, over_of(ticks, rows, range), True, partition, True)
 
     def _each(self, change: Callable[[Frame], Frame], step: str) -> Stream:
         branches = []
@@ -249,23 +215,56 @@ class Windowed:
     """A stream with a window over it."""
 
     _stream: Stream
-    _window: Any
+    _window: WindowKind
     _anchored: bool
     _groups: tuple[str, ...] = ()
+    _partitioned: bool = False
+    """Whether windows are defined by the rows of a partition, so that grouping further has no meaning."""
+    _early: bool = False
+    _lateness: int = 0
+    _flush: Flush = EAGER
 
     def group_by(self, *columns: str) -> Windowed:
         """One result for each value of these columns in each window; null is a value."""
         self._stream._known(columns, "group_by()")
+        if self._partitioned:
+            raise BadWindow(
+                "group_by() would split windows that rows of a partition define; name the columns in partition_by= "
+                "instead, so that each key counts its own rows."
+            )
         return dataclasses.replace(self, _groups=(*self._groups, *columns))
 
     groupBy = group_by
 
-    def agg(self, strategy: str = "auto", **aggregates: Aggregate) -> Query:
-        """What to compute; the keyword is the name of the result column."""
-        if not isinstance(strategy, str):
-            raise BadAggregate(
-                "agg() takes aggregates by name, as in agg(n=lw.count()), and 'strategy' is no such name."
-            )
+    def emit(
+        self, *, early: bool = False, allowed_lateness: Length | None = None, flush: Flush | None = None
+    ) -> Windowed:
+        """When results leave. By default each once, when its window closes.
+
+        early             also before, after each batch that changed a window; such rows are marked "early"
+        allowed_lateness  closed windows take late rows so much longer; new answers are marked "revised"
+        flush             lw.slow_flush() or lw.lazy_flush(): many answers leave a few at a time
+        """
+        ticks = Ticks(self._stream.schema.field(self._stream.progress).type)
+        lateness = 0 if allowed_lateness is None else ticks.length(allowed_lateness, "allowed_lateness")
+        if lateness < 0:
+            raise BadWindow("allowed_lateness must not be negative.")
+        return dataclasses.replace(self, _early=early, _lateness=lateness, _flush=flush or EAGER)
+
+    def agg(
+        self, strategy: str = "auto", late: str = "include", table: int | None = None, **aggregates: Aggregate
+    ) -> Query:
+        """What to compute; the keyword is the name of the result column.
+
+        strategy  how: auto, or wid, panes, landmark, buffer, adaptive where they fit
+        late      a row late for some of its windows: "include" it in the open ones, or "drop" it from all
+        table     entries of the low-level table in which sources reduce rows; by default as many as are needed
+        """
+        for option, value, type in (("strategy", strategy, str), ("late", late, str), ("table", table, int | None)):
+            if not isinstance(value, type):
+                raise BadAggregate(
+                    f"agg() takes aggregates by name, as in agg(n=lw.count()), and {option!r} is no such name."
+                )
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise BadAggregate(
@@ -278,10 +277,17 @@ class Windowed:
             self._groups,
             tuple(aggregates.items()),
             self._anchored,
+            late,
+            self._early,
+            self._lateness,
         )
         branches = self._stream._branches
-        plan = planner.plan([b.input for b in branches], what, strategy)
+        plan = planner.plan([b.input for b in branches], what, strategy, self._flush, table)
         return Query(plan, tuple(b.frame for b in branches), tuple(Branch(b.input.name, b.steps) for b in branches))
+
+
+def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -325,9 +331,10 @@ def open_stream(
     source: str | None,
     sources: Sequence[str],
     idle_after: idle | None,
+    groups: str | None = None,
 ) -> Stream:
     """A stream over a backend's frame; see `lowwater.stream`."""
-    field = planner.progress_field(frame.schema, progress, name)
+    field = progress_field(frame.schema, progress, name)
     ticks = Ticks(field.type)
     if disorder is None:
         raise BadProgress(
@@ -352,7 +359,11 @@ def open_stream(
         raise BadProgress(f"Punctuation column {how.punctuation.when!r} must be boolean, not {given}.")
     if sources and source is None:
         raise BadProgress(f"sources= of stream {name!r} needs source=, the column that tells them apart.")
+    if groups not in (None, "dense", "skewed"):
+        raise LowwaterError(f"groups={groups!r} of stream {name!r} is unknown; use 'dense' or 'skewed'.")
     resolved = None if idle_after is None else idle_after.resolved(ticks, name)
-    single = Input(name, how.policy(ticks), source, tuple(map(str, sources)), resolved, how.punctuation, frame.keep)
+    waited = tuple(map(str, sources))
+    skewed = groups == "skewed"
+    single = Input(name, how.policy(ticks), source, waited, resolved, how.punctuation, frame.keep, skewed)
     assert progress is not None
     return Stream(progress, (_Branch(frame, single),))

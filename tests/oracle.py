@@ -7,6 +7,7 @@ is never the judge's rounding.
     nulls    are a group like any other; ignored by every aggregate but count(*); a row without a time is in no window
     no value gives None, count gives 0
     NaN      is larger than any number and equal to itself, as in Spark
+    approx_  is exact: sketches that have seen few values are
 
 >>> rows = [{"ts": 5, "k": "a", "v": 1}, {"ts": 65, "k": "a", "v": 3}, {"ts": 7, "k": None, "v": None}]
 >>> for row in aggregate_windows(rows, "ts", Sliding(120, 60), ["k"], {"n": ("count", None), "s": ("sum", "v")}):
@@ -30,11 +31,12 @@ from typing import Any
 
 import numpy as np
 
-from lowwater.windows.context_aware import Session
-from lowwater.windows.context_free import Landmark, Sliding
+from lowwater.windows.context_aware import Partitioned, Session, SlideByTuple
+from lowwater.windows.context_free import Landmark, Sliding, TupleBased
 from lowwater.windows.spec import Tuples
 
 Row = dict[str, Any]
+WindowKind = Sliding | Landmark | Session | Partitioned | SlideByTuple
 Aggregation = tuple[Any, ...]
 """(function, column or None, further parameters...), such as ("quantile", "v", 0.9)."""
 
@@ -42,14 +44,15 @@ Aggregation = tuple[Any, ...]
 def aggregate_windows(
     rows: list[Row],
     time: str,
-    window: Sliding | Landmark | Session,
+    window: WindowKind,
     group_by: list[str],
     aggs: dict[str, Aggregation],
 ) -> list[Row]:
     """One row per window and group present in it, by window and then by first arrival of the group.
 
     Keys: wid, window_start, window_end (ticks; no start for a landmark without period), the groups, the aggregates.
-    Every group is a partition of a session window; the wid of a session is its start.
+    Every group is a partition of session, partitioned and slide-by-tuple windows; the wid is then the start of the
+    session, the index within the partition, or the end.
     """
     rows = [row for row in rows if row[time] is not None]
     groups = list(dict.fromkeys(key(row, group_by) for row in rows))
@@ -74,23 +77,52 @@ def key(row: Row, group_by: list[str]) -> tuple[Any, ...]:
     return tuple(None if row[name] is None else ordered(row[name]) for name in group_by)
 
 
-def extents(
-    rows: list[Row], time: str, window: Sliding | Landmark | Session, partition: list[int]
-) -> list[tuple[int, int | None, int, list[Row]]]:
-    """(wid, start, end, rows) of every window of these rows, ascending by wid."""
-    tuples = Tuples(np.array([row[time] for row in rows], np.int64), np.array(partition, np.int64))
-    found: list[tuple[int, int | None, int, list[Row]]] = []
-    if isinstance(window, Session):
-        for position, (_, start, end) in enumerate(window.windows(tuples).tolist()):
-            mask = window.extent(position, tuples)
-            found.append((start, start, end, [row for row, inside in zip(rows, mask, strict=True) if inside]))
-        return sorted(found, key=lambda session: session[0])
+Extent = tuple[int, int | None, int, list[Row]]
+"""(wid, start, end, rows)."""
+
+
+def extents(rows: list[Row], time: str, window: WindowKind, partition: list[int]) -> list[Extent]:
+    """Every window of these rows, ascending by wid. Rows are in arrival order."""
+    if isinstance(window, SlideByTuple):  # each partition is a stream of its own
+        parts = [[row for row, p in zip(rows, partition, strict=True) if p == q] for q in sorted(set(partition))]
+        return sorted((extent for part in parts for extent in _by_position(part, time, window, None)), key=_wid)
+    if isinstance(window, Session | Partitioned):
+        return sorted(_by_position(rows, time, window, partition), key=_wid)
+    at = range(len(rows)) if isinstance(window, TupleBased) else [row[time] for row in rows]
+    tuples = Tuples(np.array(at, np.int64))
+    found: list[Extent] = []
     for wid in window.windows(tuples).tolist():
-        mask = window.extent(wid, tuples)
         starts, ends = window.interval(np.array([wid]))
         begin = None if starts is None else int(starts[0])
-        found.append((wid, begin, int(ends[0]), [row for row, inside in zip(rows, mask, strict=True) if inside]))
+        found.append((wid, begin, int(ends[0]), _inside(rows, window.extent(wid, tuples))))
     return found
+
+
+def _by_position(
+    rows: list[Row], time: str, window: SlideByTuple | Session | Partitioned, partition: list[int] | None
+) -> list[Extent]:
+    """Kinds whose windows are known by their position among all windows of these rows."""
+    code = None if partition is None else np.array(partition, np.int64)
+    tuples = Tuples(np.array([row[time] for row in rows], np.int64), code)
+    found: list[Extent] = []
+    for position, what in enumerate(window.windows(tuples).tolist()):
+        inside = _inside(rows, window.extent(position, tuples))
+        if isinstance(window, SlideByTuple):
+            found.append((what, what - window.range, what, inside))
+        elif isinstance(window, Session):
+            found.append((what[1], what[1], what[2], inside))
+        else:
+            stop = (what[1] + 1) * window.slide
+            found.append((what[1], stop - window.range, stop, inside))
+    return found
+
+
+def _inside(rows: list[Row], mask: Any) -> list[Row]:
+    return [row for row, inside in zip(rows, mask, strict=True) if inside]
+
+
+def _wid(extent: Extent) -> int:
+    return extent[0]
 
 
 def aggregate(rows: list[Row], time: str, agg: Aggregation) -> Any:
@@ -104,14 +136,18 @@ def aggregate(rows: list[Row], time: str, agg: Aggregation) -> Any:
     values = [row[column] for row in present]
     if function == "count":
         return len(values)
-    if function == "count_distinct":
+    if function in ("count_distinct", "approx_count_distinct"):
         return len({ordered(value) for value in values})
+    if function in LISTS:
+        return LISTS[function](present, time, column, *parameters)
     if not values:
         return None
     if function == "first":
         return min(present, key=lambda row: (row[time], ordered(row[column])))[column]
     if function == "last":
         return max(present, key=lambda row: (row[time], ordered(row[column])))[column]
+    if function == "center_of_mass":
+        return centre([(row[column], row[name]) for row in present for name in parameters if row[name] is not None])
     return REFERENCE[function](values, *parameters)
 
 
@@ -187,6 +223,39 @@ def quantile(values: list[Any], q: float) -> float:
     return rounded(Fraction(below) + (Fraction(above) - Fraction(below)) * Fraction(share))
 
 
+def centre(pairs: list[tuple[Any, Any]]) -> float | None:
+    """sum(value * weight) / sum(weight) of pairs; None where nothing weighs anything."""
+    if any(exact(list(pair)) is None for pair in pairs):
+        weight = sum(float(w) for _, w in pairs)
+        return sum(float(v) * float(w) for v, w in pairs) / weight if weight else None
+    total = sum((Fraction(w) for _, w in pairs), Fraction(0))
+    return rounded(sum(Fraction(v) * Fraction(w) for v, w in pairs) / total) if total else None
+
+
+def counted(values: list[Any]) -> list[tuple[Any, int]]:
+    """Distinct values and how often they are there, the most frequent first, then the smallest."""
+    distinct = {ordered(value): value for value in values}
+    often = {key: sum(ordered(value) == key for value in values) for key in distinct}
+    return [(distinct[key], often[key]) for key in sorted(distinct, key=lambda key: (-often[key], key))]
+
+
+def hits(rows: list[Row], time: str, column: str, share: float) -> list[Row]:
+    """Values with at least a share of the rows; the share is the fraction that its decimal digits say."""
+    least = Fraction(str(share)) * len(rows)
+    return [{"value": v, "count": n} for v, n in counted([row[column] for row in rows]) if n >= least]
+
+
+LISTS: dict[str, Callable[..., list[Any]]] = {
+    "collect_list": lambda rows, time, column: [
+        row[column] for row in sorted(rows, key=lambda row: (row[time], ordered(row[column])))
+    ],
+    "collect_set": lambda rows, time, column: sorted((v for v, _ in counted([r[column] for r in rows])), key=ordered),
+    "heavy_hitters": hits,
+    "approx_heavy_hitters": hits,
+    "top_k": lambda rows, time, column, k: sorted((row[column] for row in rows), key=ordered, reverse=True)[:k],
+}
+"""Aggregates whose result is a list, empty without a value, of the rows where the column is not null."""
+
 REFERENCE: dict[str, Callable[..., Any]] = {
     "sum": total,
     "avg": average,
@@ -197,5 +266,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "stddev_samp": lambda values: deviation(values, 1),
     "stddev_pop": lambda values: deviation(values, 0),
     "median": lambda values: quantile(values, 0.5),
+    "mode": lambda values: counted(values)[0][0],
     "quantile": quantile,
+    "approx_quantile": quantile,
 }

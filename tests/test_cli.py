@@ -16,11 +16,17 @@ import lowwater
 from lowwater import doctor
 from lowwater.cli import app
 from lowwater.experiments import bench, demo, sliding
-from lowwater.experiments.thesis import panes
+from lowwater.experiments.catalogue import CATALOGUE
+from lowwater.experiments.thesis import band, block_sorted, buffering, panes
+from lowwater.experiments.thesis import union_memory as memory
+from lowwater.experiments.thesis.slack import Judged
+from lowwater.generate import SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SEEDED = {"TH-6-11", "TH-6-12", "TH-6-19", "TH-8-8", "TH-8-11"}
+"""Claims that rest on seeded streams and no clock, so that they hold at every run if at one."""
 ENGINES = {"lowwater", "lowwater-dataframe", "spark-memory", "spark-rocksdb", "scan"}
 
 
@@ -46,19 +52,21 @@ def test_every_command_is_listed_and_has_help(command: str) -> None:
 
 
 def test_the_lists() -> None:
-    assert [b["name"] for b in one_object(call("bench", "--list", "--json"))["benchmarks"]] == ["sliding"]  # type: ignore[attr-defined]
+    listed = one_object(call("bench", "--list", "--json"))["benchmarks"]
+    assert [b["name"] for b in listed] == ["sliding", "slide-by-tuple", "flush"]  # type: ignore[attr-defined]
     (first, *_) = one_object(call("reproduce", "--list", "--json"))["reproductions"]  # type: ignore[misc]
     assert first["id"] == "TH-6-15"
     assert "30 %" in first["claim"]
     assert "sliding" in call("bench", "--list").stdout
-    assert "TH-6-15" in call("reproduce", "--list").stdout
+    listed = call("reproduce", "--list").stdout
+    assert set(CATALOGUE) <= {line.split()[0] for line in listed.splitlines() if line}
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["bench", "nothing"], "There is no benchmark 'nothing'; there is: sliding.\n"),
-        (["reproduce", "XX-1"], "There is no reproduction 'XX-1'; there is: TH-6-15.\n"),
+        (["bench", "nothing"], "There is no benchmark 'nothing'; there is: sliding, slide-by-tuple, flush.\n"),
+        (["reproduce", "XX-1"], f"There is no reproduction 'XX-1'; there is: {', '.join(CATALOGUE)}.\n"),
         (["reproduce"], "Which one? Give an id; `lowwater reproduce --list` has them.\n"),
         (["reproduce", "TH-6-15", "--size", "huge"], "A reproduction has the size tiny or full, not 'huge'.\n"),
         (["demo", "--keep", "/"], "/ is there already; give --keep a directory that is not.\n"),
@@ -80,10 +88,35 @@ def test_a_reproduction_judges_its_claim(tmp_path: Path) -> None:
     assert Path(str(told["figure"])).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("id", [id for id in CATALOGUE if id != "TH-6-15"])
+def test_every_reproduction_gives_numbers_a_table_and_a_figure(id: str, tmp_path: Path) -> None:
+    told = CATALOGUE[id].judged("tiny", tmp_path)
+    assert isinstance(told["holds"], bool)
+    assert told["holds"] or id not in SEEDED
+    assert all(isinstance(value, int | float) for value in told["measured"].values())
+    assert json.loads(json.dumps(told)) == told
+    with Path(told["csv"]).open() as file:
+        assert list(csv.DictReader(file))
+    assert Path(told["figure"]).read_bytes().startswith(b"\x89PNG")
+    assert {Path(told[file]).parent for file in ("csv", "figure")} == {tmp_path}
+
+
 def test_a_claim_that_fails_shows() -> None:
     """The judge must be able to say no: a WID that does as little as panes refutes the figure."""
     points = [panes.Point(a, b, 100, 100, 1.0, 1.0, 1.0) for a in panes.TUPLES_PER_PANE for b in panes.PANES_PER_WINDOW]
     assert not panes.holds(points)
+
+
+def test_no_claim_holds_of_techniques_that_are_all_alike() -> None:
+    slacks = [Judged(kind, s / SECOND, 1, 1, 1, 1, 0) for kind in ("consistent", "generous") for s in band.SLACKS]
+    assert not band.holds([*slacks, Judged("punctuation", 0, 1, 1, 1, 1, 0)])
+    blocks = [Judged("consistent", s / SECOND, 1, 1, 1, 1, 0) for s in block_sorted.SLACKS]
+    assert not block_sorted.holds(blocks, blocks[0])
+    assert not buffering.holds([buffering.Point(slide, 1, 5, 5, 1, 2, 2, 2) for slide in buffering.SLIDES["full"]])
+    techniques = (memory.IOP, memory.OOP, memory.BUFFERED, memory.SORTED, memory.ORDER, memory.PANES)
+    held = [memory.Point(technique, skew, 6, 6) for technique in techniques for skew in (0, 1, 2)]
+    assert not memory.skew_holds(held, 1)
+    assert not memory.delay_holds(held, 1)
 
 
 def test_the_doctor_finds_this_machine_able() -> None:

@@ -61,6 +61,39 @@ def queries() -> dict[str, lw.Query]:
         .window(range="1 minute")
         .agg(n=lw.count()),
         "gaps": packets().window(range="1 minute", slide="1 hour").agg(n=lw.count()),
+        **counted(),
+        **emitted(),
+    }
+
+
+def counted() -> dict[str, lw.Query]:
+    """Windows that rows define, and queries of the thesis over them."""
+    return {
+        "rows": packets().window("1000 rows", "10 rows").group_by("srcIP").agg(longest=lw.max("len")),  # Q5-3
+        "rows_of_each_source": packets()  # Q5-2
+        .window("1000 rows", "10 rows", partition_by="srcIP", order="arrival")
+        .agg(longest=lw.max("len")),
+        "rows_by_time": packets().window("100 rows", partition_by="srcIP").agg(middle=lw.median("rtt")),
+        "slide_by_tuple": packets().window("5 minutes", "1 row").agg(longest=lw.max("len")),  # Q5-5
+        "slide_by_arrivals": packets().window("5 minutes", "5 rows").agg(longest=lw.max("len")),
+        "slide_by_ranks": packets().window("5 minutes", "5 rows", order="rank").agg(n=lw.count()),  # Q5-6
+        "session": packets().session("30 seconds").group_by("srcIP").agg(n=lw.count(), links=lw.collect_set("link")),
+        "over_rows": packets().over("srcIP", rows=(3, 2)).agg(mean=lw.avg("rtt")),
+        "over_range": packets().over("srcIP", range=("1 minute", "0 seconds")).agg(middle=lw.median("rtt")),
+        "over_all": packets().over("srcIP", rows=(None, 0)).agg(bytes=lw.sum("len")),
+    }
+
+
+def emitted() -> dict[str, lw.Query]:
+    """How state is kept for skewed groups, and when answers leave."""
+    minute = packets().window(range="1 minute")
+    return {
+        "skewed": packets(groups="skewed").window("10 seconds", "1 second").group_by("srcIP").agg(n=lw.count()),
+        "consistent_slack": minute.agg("buffer", late="drop", n=lw.count()),
+        "early_and_late": minute.emit(early=True, allowed_lateness="10 minutes").agg(n=lw.count()),
+        "slow_flush": minute.emit(flush=lw.slow_flush(50_000)).group_by("srcIP").agg(table=65536, n=lw.count()),
+        "lazy_flush": minute.emit(flush=lw.lazy_flush(windows=1)).group_by("srcIP").agg(n=lw.count()),
+        "heavy_hitters": minute.agg(who=lw.heavy_hitters("srcIP", 0.1), about=lw.approx_count_distinct("srcIP")),
     }
 
 

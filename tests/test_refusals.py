@@ -59,3 +59,53 @@ def test_it_is_refused_by_this_sentence(refusal: dict[str, str]) -> None:
 @pytest.mark.parametrize("text", ["no end", "two\nlines.", "One sentence. Then another."])
 def test_the_tester_sees_what_is_not_one_sentence(text: str) -> None:
     assert not is_one_sentence(text)
+
+
+AGGREGATES = {
+    "center_of_mass": lw.center_of_mass("x", "n"),
+    "heavy_hitters": lw.heavy_hitters("k", 0.1),
+    "approx_heavy_hitters": lw.approx_heavy_hitters("k", 0.1),
+    "top_k": lw.top_k("x", 3),
+    "quantile": lw.quantile("x", 0.5),
+    "approx_quantile": lw.approx_quantile("x", 0.5),
+    "holistic": lw.holistic("x", len, pa.int64(), name="values"),
+}
+WINDOWS = {
+    "sliding": lambda: rows().window(9, 3),
+    "tumbling": lambda: rows().window(9),
+    "gaps": lambda: rows().window(3, 9),
+    "landmark": lambda: rows().window("all", 5),
+    "cumulate": lambda: rows().window("all", 5, period=10),
+    "rows": lambda: rows().window("9 rows", "2 rows"),
+    "rows of each key": lambda: rows().window("9 rows", partition_by="k"),
+    "slide-by-tuple": lambda: rows().window(9, "1 row"),
+    "every third arrival": lambda: rows().window(9, "3 rows", order="arrival"),
+    "every third rank": lambda: rows().window(9, "3 rows", order="rank"),
+    "session": lambda: rows().session(9),
+    "over rows": lambda: rows().over(rows=(3, 1)),
+    "over range": lambda: rows().over(range=(3, 1)),
+    "over all rows": lambda: rows().over(rows=(None, 0)),
+    "over all time": lambda: rows().over(range=(None, 0)),
+}
+ENDLESS = {"landmark", "over all rows", "over all time"}
+"""Windows that never let go of a row, so that only bounded aggregates are legal."""
+
+
+def aggregates() -> dict[str, Any]:
+    """One of each that the API has."""
+    named = [
+        name for name in lw.__all__ if getattr(getattr(lw, name), "__annotations__", {}).get("return") == "Aggregate"
+    ]
+    return {name: AGGREGATES.get(name) or getattr(lw, name)("x") for name in named if name != "udaf"}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("name", aggregates())
+def test_each_pair_of_window_and_aggregate_is_planned_or_refused(window: str, name: str) -> None:
+    aggregate = aggregates()[name]
+    if window in ENDLESS and not aggregate.bounded:
+        with pytest.raises(lw.LowwaterError, match="would keep every value for ever") as error:
+            WINDOWS[window]().agg(a=aggregate)
+        assert is_one_sentence(str(error.value))
+    else:
+        assert WINDOWS[window]().agg(a=aggregate).explain()

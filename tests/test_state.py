@@ -11,7 +11,7 @@ from lowwater.aggregates.base import Aggregate
 from lowwater.backends.local import LocalQuery
 from lowwater.errors import CheckpointMismatch
 from lowwater.generate import keyed
-from lowwater.query.planner import slots
+from lowwater.query.bound import slots
 from lowwater.state.segments import Segment, SegmentCache, pack, unpack
 
 DELAY = 3_000_000
@@ -110,3 +110,32 @@ def test_the_cache_keeps_the_latest_within_its_budget() -> None:
     assert cache.get("c", 40, lambda: "loaded") == "c"
     assert cache.get("a", 40, lambda: "loaded") == "loaded"
     assert (cache.hits, cache.misses) == (1, 1)
+
+
+@pytest.mark.parametrize("order", ["time", "arrival"])
+@pytest.mark.parametrize(("range", "slide"), [(12, 4), (10, 10), (9, 6), (3, 8)])
+def test_windows_of_rows_hold_panes_and_a_count_for_each_key(range: int, slide: int, order: str) -> None:
+    table = keyed(10_000, 100, 20, seed=4)
+    stream = lw.stream(table, progress="ts", disorder="3 seconds")
+    query = stream.window(f"{range} rows", f"{slide} rows", partition_by="key", order=order).agg(n=lw.count())
+    running = query.start(shards=2)
+    panes = range // np.gcd(range, slide) + 1
+    times = np.asarray(table.column("ts").cast(pa.int64()))
+    for at in np.arange(0, table.num_rows, 400).tolist():
+        running.push(table.slice(at, 400))
+        seen = times[: at + 400]
+        waiting = int((seen >= seen.max() - DELAY).sum()) if order == "time" else 0
+        assert running.metrics().state_rows <= 20 * (panes + 1) + waiting
+    running.finish()
+    assert running.metrics().state_rows == 0
+
+
+def test_sessions_hold_what_is_open_and_quiet_keys_leave() -> None:
+    stream = lw.stream(pa.table({"ts": [0], "key": [0]}).slice(0, 0), progress="ts", disorder=10)
+    running = stream.session(5).group_by("key").agg(n=lw.count()).start(shards=2)
+    for start in np.arange(0, 5_000, 100).tolist():  # a thousand keys, twenty at a time
+        keys = (start // 100 * 20 + np.arange(60) % 20) % 1000
+        running.push(pa.table({"ts": np.sort(start + np.arange(60) % 17), "key": keys}))
+        assert running.metrics().state_rows <= 60, "sessions of this push alone"
+    running.push(pa.table({"ts": [10_000], "key": [-1]}))
+    assert running.metrics().state_rows == 1

@@ -8,7 +8,7 @@ the shard of their group. The order of rows within a run is the order of arrival
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,16 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.aggregates.grouped import Grouped, factorise, merge, split, without_columns
+from lowwater.aggregates.grouped import Grouped, factorise, gather, merge, regroup, split, without_columns
 from lowwater.model.progress import Facts, Progress, observe
 from lowwater.model.routing import route
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.bucket import Bucket
+from lowwater.operators.bucket import ROW, Bucket
+from lowwater.operators.sub_aggregation import Lazy, SubAggregation
 from lowwater.query.plan import Input, Plan
 from lowwater.state.segments import pack, unpack
 
 _MERGE_AFTER = 1 << 18
-"""Partials pending before they are merged: bounds the memory of a long run."""
+"""Partials pending before they are merged, or packed as they are: bounds the memory of a long run."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class Run:
     """Rows read and rows without a progress value, of the whole run (the same in every shard)."""
     span: tuple[int, int] | None
     """The smallest and largest time of the rows that the select let through, of the whole run."""
+    selected: int = 0
+    """How many rows the select let through, of the whole run."""
+    parts: Sequence[bytes] = ()
+    """On the way to the shard: packed partials as the low-level table evicted them; `grouped` on arrival."""
 
 
 class Ingest:
@@ -53,20 +58,26 @@ class Ingest:
         self._port = port
         self._shards = shards
         self._late = late
-        self._bucket = Bucket(plan.what)
+        self._bucket = plan.reducer()
         self._progress = Progress(self._input.policy, run=True)
         self._parts: list[Grouped] = []
+        self._packed: list[list[bytes]] = [[] for _ in range(shards)]
+        self._table: SubAggregation | None = None
+        if plan.table is not None and not plan.sends_rows:  # a run is short: nothing in the table gets too late
+            self._table = SubAggregation(self._bucket, plan.table, Lazy(windows=None), by_slot=True)
         self._rows: list[pa.Table] = []
         self._nulls: list[pa.Table] = []
         self._read = 0
+        self._selected = 0
         self._span: tuple[int, int] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> list[bytes]:
         """The packed message of every shard, or nothing if there was no row."""
-        for batch in batches:
-            if batch.num_rows:
-                self._take(pa.Table.from_batches([conformed(batch, self._what.schema)]))
-        return self._messages() if self._read else []
+        with self._plan.speaking():
+            for batch in batches:
+                if batch.num_rows:
+                    self._take(pa.Table.from_batches([conformed(batch, self._what.schema)]))
+            return self._messages() if self._read else []
 
     def _take(self, table: pa.Table) -> None:
         self._read += table.num_rows
@@ -75,7 +86,7 @@ class Ingest:
         is_mark = None if marks is None else pc.fill_null(table.column(marks.when), False)
         missing = pc.is_null(time) if is_mark is None else pc.and_(pc.is_null(time), pc.invert(is_mark))
         if time.null_count and pc.any(missing).as_py():
-            self._nulls.append(self._as_given(self._selected(table.filter(missing))))
+            self._nulls.append(self._as_given(self._let_through(table.filter(missing))))
         present = pc.is_valid(time) if time.null_count else None
         if is_mark is not None:
             self._promise(table.filter(is_mark))
@@ -88,20 +99,27 @@ class Ingest:
         ticks = self._bucket.ticks(table)
         source, names = self._sources(table)
         self._progress.learn(observe(self._input.policy, ticks, source, names, before=self._progress.reached(names)))
-        table = self._selected(table)
+        table = self._let_through(table)
         if not table.num_rows:
             return
         ticks = ticks if len(ticks) == table.num_rows else self._bucket.ticks(table)
         first, last = self._span or (int(ticks[0]), int(ticks[0]))
         self._span = (min(first, int(ticks.min())), max(last, int(ticks.max())))
+        if self._plan.numbered:
+            table = table.append_column(ROW, pa.array(np.arange(table.num_rows) + self._selected))
+        self._selected += table.num_rows
         if self._plan.sends_rows or self._late:
             self._rows.append(self._as_given(table))
-        if not self._plan.sends_rows:
+        if self._table is not None:
+            self._parts.append(self._table.take(table, ticks).partials)
+            if sum(len(part) for part in self._parts) > _MERGE_AFTER:
+                self._pack()
+        elif not self._plan.sends_rows:
             self._parts.append(self._bucket.reduce(table, ticks))
             if len(self._parts) > 1 and sum(len(part) for part in self._parts) > _MERGE_AFTER:
                 self._parts = [merge(self._parts, self._bucket.algebras)]
 
-    def _selected(self, table: pa.Table) -> pa.Table:
+    def _let_through(self, table: pa.Table) -> pa.Table:
         """The rows that the select lets through."""
         return table if self._input.keep is None else table.filter(pc.fill_null(table.column(self._input.keep), False))
 
@@ -129,13 +147,24 @@ class Ingest:
 
     def _as_given(self, table: pa.Table) -> pa.Table:
         """The user's columns in the order of the plan: inputs that are melded may have them in another order."""
-        return table.select([name for name in self._what.schema.names if name in table.column_names])
+        return table.select([name for name in (*self._what.schema.names, ROW) if name in table.column_names])
+
+    def _pack(self) -> None:
+        """Packs what the low-level table has evicted as it is: the shards merge it, so the source need not hold it."""
+        whole = gather(self._parts)
+        self._parts = []
+        for packed, part in zip(self._packed, split(whole, route(whole.keys, self._shards), self._shards), strict=True):
+            if len(part):
+                packed.append(pack(part.tables(self._bucket.algebras)))
 
     def _messages(self) -> list[bytes]:
         shards = range(self._shards)
         parts: list[Grouped | None] = [None for _ in shards]
         rows: list[pa.Table | None] = [None for _ in shards]
-        if self._parts:
+        if self._table is not None:
+            self._parts.append(self._table.flush())
+            self._pack()
+        elif self._parts:
             whole = merge(self._parts, self._bucket.algebras)
             parts = list(split(whole, route(whole.keys, self._shards), self._shards))
         if self._rows:
@@ -146,10 +175,19 @@ class Ingest:
         nulls = pa.concat_tables(self._nulls) if self._nulls else None
         counted = (self._read, nulls.num_rows if nulls is not None else 0)
         facts = self._progress.facts()
+        first = nulls if self._late else None  # rows that belong to no group go to the first shard
         return [
             encode(
                 Run(
-                    self._port, facts, parts[i], rows[i], nulls if i == 0 and self._late else None, counted, self._span
+                    self._port,
+                    facts,
+                    parts[i],
+                    rows[i],
+                    None if i else first,
+                    counted,
+                    self._span,
+                    self._selected,
+                    self._packed[i],
                 ),
                 self._bucket,
             )
@@ -179,6 +217,7 @@ def encode(run: Run, bucket: Bucket) -> bytes:
             "port": [run.port],
             "read": [run.counted[0]],
             "nulls": [run.counted[1]],
+            "selected": [run.selected],
             "first": pa.array([first], pa.int64()),
             "last": pa.array([last], pa.int64()),
         }
@@ -186,6 +225,8 @@ def encode(run: Run, bucket: Bucket) -> bytes:
     tables = {"head": head, "facts": pa.table(columns)}
     if run.grouped is not None and len(run.grouped):
         tables |= run.grouped.tables(bucket.algebras)
+    if run.parts:
+        tables["parts"] = pa.table({"part": pa.array(run.parts, pa.large_binary())})
     if run.rows is not None and run.rows.num_rows:
         tables["rows"] = run.rows
     if run.nulls is not None:
@@ -210,12 +251,24 @@ def decode(data: bytes, plan: Plan, bucket: Bucket) -> Run:
             numbers["promised"],
             memory,
         ),
-        Grouped.of_tables(tables, bucket.algebras) if "partials" in tables else None,
+        _partials(tables, bucket),
         tables.get("rows"),
         tables.get("nulls"),
         (head["read"], head["nulls"]),
         None if head["first"] is None else (head["first"], head["last"]),
+        head["selected"],
     )
+
+
+def _partials(tables: dict[str, pa.Table], bucket: Bucket) -> Grouped | None:
+    """The partials of a run, distinct and sorted."""
+    if "partials" in tables:
+        return Grouped.of_tables(tables, bucket.algebras)
+    if "parts" not in tables:
+        return None
+    packed = [unpack(part.as_buffer()) for part in tables["parts"].column("part")]
+    rows = gather([Grouped.of_tables(part, bucket.algebras) for part in packed])
+    return regroup(rows.keys, rows.group, rows.slot, rows.partials, bucket.algebras)
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -17,9 +17,9 @@ from lowwater.backends.ingest import Ingest, decode
 from lowwater.backends.shard import Shard
 from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
+from lowwater.operators.aggregation import late_schema
 from lowwater.operators.base import Batch
 from lowwater.operators.stateless import Apply, Project, applied
-from lowwater.operators.window_aggregate import late_schema
 from lowwater.query.plan import Plan
 from lowwater.state.segments import Segment, unpack
 
@@ -185,8 +185,7 @@ class LocalQuery:
 
     def _together(self, tables: list[pa.Table]) -> pa.Table:
         schema = self.plan.what.result_schema()
-        order = [("wid", "ascending"), *((name, "ascending") for name in self.plan.what.group_by)]
-        return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks().sort_by(order)
+        return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks().sort_by(self.plan.what.order)
 
     def result(self) -> pa.Table:
         """All results so far."""

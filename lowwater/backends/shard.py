@@ -22,13 +22,14 @@ from lowwater.metrics import Metrics, SourceProgress
 from lowwater.model.progress import Progress
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.base import Batch, Late, Load, Message, Snapshot
-from lowwater.operators.bucket import Bucket
+from lowwater.operators.aggregation import Aggregation, Reduced, late_rows
+from lowwater.operators.base import Batch, Late, Load, Message, Snapshot, StreamProperties
+from lowwater.operators.bucket import ROW
+from lowwater.operators.flush import EAGER, Flushing
 from lowwater.operators.meld import Meld
-from lowwater.operators.window_aggregate import FIRST, Reduced, WindowAggregate, late_rows
 from lowwater.query.plan import Plan
 from lowwater.state.segments import Segment
-from lowwater.windows.spec import OPEN_END
+from lowwater.windows.context_free import ContextFree
 
 
 @dataclass
@@ -48,8 +49,10 @@ class Shard:
         self.shards = shards
         self.progress: list[Progress] = [i.progress() for i in plan.inputs]
         self.meld = Meld(plan.what.time, len(plan.inputs))
-        self.operator: WindowAggregate = plan.open()
-        self.bucket = Bucket(plan.what)
+        self.operator: Aggregation = plan.open()
+        self.bucket = plan.reducer()
+        self.flushing = Flushing(plan.flush, plan.what.group_by, shards)
+        self.numbered = 0
         self.waiting: list[Segment[pa.Table]] = []
         self.origin: int | None = None
         self.span: tuple[int, int] | None = None
@@ -61,6 +64,10 @@ class Shard:
         self, runs: Sequence[Run], clock: int | None = None, end: bool = False, started: str | None = None
     ) -> Output:
         """A micro-batch. `started` tells one start of the query from another."""
+        with self.plan.speaking():
+            return self._apply(runs, clock, end, started)
+
+    def _apply(self, runs: Sequence[Run], clock: int | None, end: bool, started: str | None) -> Output:
         out = Output()
         if started != self.started:
             self.wake()
@@ -76,6 +83,7 @@ class Shard:
                 first, last = self.span or run.span
                 self.span = (min(first, run.span[0]), max(last, run.span[1]))
             self.progress[run.port].learn(run.facts)
+        self.operator.monitor(self._properties())
         for port, progress in enumerate(self.progress):
             if clock is not None:
                 progress.tick(clock)
@@ -89,7 +97,30 @@ class Shard:
                 self._punctuate(
                     self._meld(port, ALL if low == END else Punctuation.linear(self.plan.what.time, low)), out
                 )
+        self._collect(self.operator.settle(), out)
+        self._flush(runs, out)
         return out
+
+    def _flush(self, runs: Sequence[Run], out: Output) -> None:
+        """Holds answers back as the policy says; the end of the stream leaves nothing behind."""
+        if self.plan.flush == EAGER:
+            return
+        for answers in out.results:
+            self.flushing.push(answers)
+        named = list(self.plan.what.group_by)
+        keys = [run.grouped.keys for run in runs if run.grouped is not None]
+        keys += [run.rows.select(named) for run in runs if run.grouped is None and run.rows is not None]
+        needed = [self.flushing.entries(key) for key in keys if key.num_columns]
+        none = np.empty(0, np.int64)
+        out.results = self.flushing.pace(self.operator.opened, np.unique(np.concatenate([none, *needed])))
+
+    def _properties(self) -> StreamProperties:
+        """What the operator may adapt to: how far sources are, and how much came from each."""
+        return StreamProperties(
+            min(progress.low_watermark for progress in self.progress),
+            np.concatenate([progress.most for progress in self.progress]),
+            np.concatenate([progress.rows for progress in self.progress]),
+        )
 
     def wake(self) -> None:
         """The query has been down; see `Progress.wake`."""
@@ -101,7 +132,10 @@ class Shard:
         if self.plan.sends_rows:
             for run in runs:
                 if run.rows is not None:
-                    self._collect(self._offer(run.rows), out)
+                    self._collect(self._offer(self._numbered(run.rows)), out)
+                self.numbered += run.selected
+            if self.plan.numbered:  # arrival is progress: no row with a smaller number can come
+                self._collect(self.operator.on_punctuation(0, Punctuation.linear(ROW, self.numbered)), out)
         else:
             parts = [run.grouped for run in runs if run.grouped is not None]
             rows = [run.rows for run in runs if run.rows is not None]
@@ -113,6 +147,13 @@ class Shard:
                 n = run.nulls.num_rows
                 reason = pa.array(["the progressing attribute is null"] * n, pa.string())
                 out.late.append(late_rows(run.nulls, reason, np.zeros(n, np.int64), np.zeros(n, np.int64)))
+
+    def _numbered(self, rows: pa.Table) -> pa.Table:
+        """Row numbers over the whole stream: every shard adds up the counts of all runs, so none sees other rows."""
+        if not self.plan.numbered:
+            return rows
+        number = rows.column(ROW).to_numpy() + self.numbered
+        return rows.set_column(rows.schema.get_field_index(ROW), ROW, pa.array(number))
 
     def _offer(self, rows: pa.Table) -> list[Message]:
         if self.plan.what.anchored or self.origin is not None:
@@ -142,7 +183,7 @@ class Shard:
             self._collect(self.operator.on_batch(0, Batch(segment.value)), out)
 
     def _open_at(self, origin: int) -> None:
-        window = self.plan.what.window.at(origin)
+        window = self.plan.what.grid.at(origin)
         what = dataclasses.replace(self.plan.what, window=window, anchored=True)
         self.operator = dataclasses.replace(self.plan, what=what).open()
 
@@ -151,9 +192,9 @@ class Shard:
         if self.span is None:
             return NEVER
         window = self.operator.what.window
-        if not self.plan.what.anchored and self.origin is None:
+        if isinstance(window, ContextFree) and not self.plan.what.anchored and self.origin is None:
             window = window.at(self.span[0])
-        return int(window.ends(window.bounds(np.array([self.span[1]]))[0])[0])
+        return window.horizon(self.span[1]) if isinstance(window, ContextFree) else self.span[1] + 1
 
     @staticmethod
     def _collect(messages: list[Message], out: Output) -> None:
@@ -169,7 +210,7 @@ class Shard:
         """A head of plain values, and the operator's segments."""
         inner = self.operator.snapshot()
         progress = [Segment.of(p.tables(), p.tables()) for p in self.progress]
-        head = {
+        head: dict[str, Any] = {
             "fingerprint": self.plan.fingerprint(self.shards),
             "operator": inner.head,
             "meld": self.meld.snapshot().head,
@@ -178,9 +219,11 @@ class Shard:
             "span": self.span,
             "started": self.started,
             "waiting": [segment.id for segment in self.waiting],
-            "counted": [self.read, self.nulls],
+            "counted": [self.read, self.nulls, self.numbered],
         }
-        return Snapshot(head, inner.segments | {segment.id: segment for segment in [*progress, *self.waiting]})
+        head["flushing"], answers = self.flushing.snapshot()
+        ours = [*progress, *self.waiting, *answers]
+        return Snapshot(head, inner.segments | {segment.id: segment for segment in ours})
 
     def restore(self, head: dict[str, Any], load: Load) -> None:
         check_fingerprint(head["fingerprint"], self.plan.fingerprint(self.shards))
@@ -194,12 +237,15 @@ class Shard:
         self.waiting = [load(id) for id in head["waiting"]]
         self.span = None if head["span"] is None else (head["span"][0], head["span"][1])
         self.started = head["started"]
-        self.read, self.nulls = head["counted"]
+        self.read, self.nulls, self.numbered = head["counted"]
+        self.flushing.restore(head["flushing"], load)
 
     def decode(self, tables: dict[str, pa.Table]) -> object:
         """The value of a segment: of progress, of rows that wait for the origin, or of the operator."""
         if "progress" in tables:
             return tables
+        if "answers" in tables or "gone" in tables:
+            return self.flushing.decode(tables)
         return tables["rows"] if set(tables) == {"rows"} else self.operator.decode(tables)
 
     def metrics(self) -> Metrics:
@@ -213,10 +259,10 @@ class Shard:
             late_rows=counts.late,
             dropped_rows=counts.dropped,
             result_rows=counts.results,
-            state_rows=held.rows + sum(segment.value.num_rows for segment in self.waiting),
-            state_bytes=held.bytes + sum(segment.size for segment in self.waiting),
+            state_rows=held.rows + self.flushing.rows + sum(segment.value.num_rows for segment in self.waiting),
+            state_bytes=held.bytes + self.flushing.bytes + sum(segment.size for segment in self.waiting),
             low_watermark=shown(self.meld.emitted, ticks),
-            closed_below=self.operator.opened if FIRST < self.operator.opened < OPEN_END else None,
+            closed_below=self.operator.closed_below,
             sources=[
                 SourceProgress(
                     i.name,

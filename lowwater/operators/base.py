@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.model.punctuation import Punctuation
@@ -58,6 +60,17 @@ class Snapshot:
     segments: dict[str, Segment[Any]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class StreamProperties:
+    """How the sources of a stream stand: told after a batch's rows and before its punctuation (TH 6.3.1)."""
+
+    low_watermark: int
+    high_watermarks: npt.NDArray[np.int64]
+    """The largest value seen of each source."""
+    rows: npt.NDArray[np.int64]
+    """The rows seen of each source; where there are none, its high-watermark says nothing."""
+
+
 Load = Callable[[str], Segment[Any]]
 """Gives the segment of an id, from a cache or from the state store."""
 
@@ -72,6 +85,10 @@ class Operator(ABC):
 
     @abstractmethod
     def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]: ...
+
+    def settle(self) -> list[Message]:
+        """A micro-batch is over: all its rows and punctuations have come. Only what is not exact anyway is emitted."""
+        return []
 
     def snapshot(self) -> Snapshot:
         """The state; what is handed out does not change afterwards. Stateless operators have none."""

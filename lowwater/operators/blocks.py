@@ -34,7 +34,7 @@ class Blocks:
 
     def __init__(self, algebras: Sequence[Algebra], width: int) -> None:
         self._algebras = algebras
-        self._width = max(LEAST, width)
+        self.width = max(LEAST, width)
         self._blocks: dict[int, Grouped] = {}
         self._written: dict[int, Segment[Grouped]] = {}
         self._waiting: list[Grouped] = []
@@ -48,7 +48,7 @@ class Blocks:
             return
         grouped = merge(self._waiting, self._algebras)
         self._waiting = []
-        number = grouped.slot // self._width
+        number = grouped.slot // self.width
         by_block = np.argsort(number, kind="stable")  # rows of a block stay in order
         numbers, starts = np.unique(number[by_block], return_index=True)
         for b, rows in zip(numbers.tolist(), np.split(by_block, starts[1:]), strict=True):
@@ -76,10 +76,14 @@ class Blocks:
         self._blocks[b] = block
         self._written.pop(b, None)
 
+    def parts(self, below: int | None = None) -> list[Grouped]:
+        """All tables as they are, a (group, slot) perhaps in several; of blocks only those that begin below a slot."""
+        numbers = sorted(b for b in self._blocks if below is None or b * self.width < below)
+        return [self._blocks[b] for b in numbers] + self._waiting
+
     def together(self, below: int | None = None) -> Grouped | None:
         """All rows as one sorted table; with `below`, of blocks only those that begin below that slot."""
-        numbers = sorted(b for b in self._blocks if below is None or b * self._width < below)
-        parts = [self._blocks[b] for b in numbers] + self._waiting
+        parts = self.parts(below)
         if not parts:
             return None
         if len(parts) == 1:

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Algebra
+from lowwater.aggregates.base import Algebra, argument
 from lowwater.aggregates.grouped import lift, without_columns
-from lowwater.model.columns import whole
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.window_aggregate import Closed, Keeping
 from lowwater.state.segments import Segment
@@ -42,7 +41,7 @@ class RowBuffer(Keeping):
             return None
         rows = pa.concat_tables([rows for rows, _ in self._parts]).combine_chunks()
         time = np.concatenate([time for _, time in self._parts])
-        first, last = self._what.window.bounds(time)
+        first, last = self._what.grid.bounds(time)
         if stop == np.iinfo(np.int64).max and (last == stop).any():
             stop = int(first.max()) + 1
         first, last = np.maximum(first, opened), np.minimum(last, stop - 1)
@@ -51,7 +50,7 @@ class RowBuffer(Keeping):
         wid = np.arange(len(at)) + np.repeat(first - (np.cumsum(count) - count), count)
         extents = rows.take(pa.array(at)).combine_chunks()
         keys = extents.select(list(self._what.group_by)) if self._what.group_by else without_columns(len(at))
-        values = [None if a.column is None else whole(extents.column(a.column)) for a in self._what.distinct]
+        values = [argument(a, extents) for a in self._what.distinct]
         answers = lift(keys, wid, values, time[at], self._algebras)
         results = [algebra.lower(partial) for algebra, partial in zip(self._algebras, answers.partials, strict=True)]
         return Closed(answers.keys, answers.group, answers.slot, results)
@@ -60,9 +59,7 @@ class RowBuffer(Keeping):
         kept = []
         for rows, time in self._parts:
             live = (
-                self._what.window.bounds(time)[1] >= stop
-                if stop < np.iinfo(np.int64).max
-                else np.zeros(len(time), bool)
+                self._what.grid.bounds(time)[1] >= stop if stop < np.iinfo(np.int64).max else np.zeros(len(time), bool)
             )
             if live.all():
                 kept.append((rows, time))

@@ -36,9 +36,9 @@ class PanePartials(Keeping):
     """Partials by pane, in blocks of panes."""
 
     def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
-        self._window = what.window
+        self._window = what.grid
         self._algebras = algebras
-        per_window = what.window.panes_per_window if isinstance(what.window, Sliding) else 1
+        per_window = what.grid.panes_per_window if isinstance(what.grid, Sliding) else 1
         self._blocks = Blocks(algebras, per_window // BLOCKS)
 
     def absorb(self, grouped: Grouped, opened: int) -> None:

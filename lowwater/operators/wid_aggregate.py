@@ -25,10 +25,10 @@ class WindowPartials(Keeping):
     """Partials by window id, in blocks of ids."""
 
     def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
-        self._window = what.window
+        self._window = what.grid
         self._algebras = algebras
-        self._one_pane = isinstance(what.window, Sliding) and what.window.panes_per_window == 1
-        first, last = what.window.pane_wids(np.zeros(1, np.int64))
+        self._one_pane = isinstance(what.grid, Sliding) and what.grid.panes_per_window == 1
+        first, last = what.grid.pane_wids(np.zeros(1, np.int64))
         self._blocks = Blocks(algebras, int(last[0] - first[0] + 1) // BLOCKS)
 
     def absorb(self, grouped: Grouped, opened: int) -> None:
@@ -48,7 +48,7 @@ class WindowPartials(Keeping):
         rows = self._blocks.together(below=stop)
         if rows is None:
             return None
-        rows = rows.where(rows.slot < stop)
+        rows = rows.where((rows.slot >= opened) & (rows.slot < stop))
         results = [algebra.lower(partial) for algebra, partial in zip(self._algebras, rows.partials, strict=True)]
         return Closed(rows.keys, rows.group, rows.slot, results)
 

@@ -1,20 +1,22 @@
 """Window aggregation: one driver, and what is kept between windows as its tactic.
 
 The driver knows ids, lateness and output; a `Keeping` knows state. WID keeps partials by window id, Paned-WID by
-pane, landmark windows one partial a group, the buffering baseline the rows themselves. All give the same results.
+pane, slide-by-tuple windows by bin, landmark windows one partial a group, the buffering baseline the rows themselves.
+All give the same results.
 
     rows     are reduced by Bucket (or come reduced from the source), checked against closed windows, and kept
     punctuation on time becomes punctuation on ids: every window that ends at or before it is answered and forgotten
 
 Late is a matter of windows, not of rows (S6): a row that misses some of its windows still counts in those that are
 open. It goes to the late output with the number of windows it missed, and is counted whether or not anyone reads that.
+With late="drop" a row late for one window is taken out of all (the consistent slack of the thesis). With an allowed
+lateness closed windows are kept that much longer, and what a late row changes is said again (revisions.py).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,34 +24,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra
-from lowwater.aggregates.grouped import Grouped, pick
+from lowwater.aggregates.grouped import Grouped
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END
-from lowwater.operators.base import Batch, Held, Late, Load, Message, Operator, Snapshot
-from lowwater.operators.bucket import Bucket, WindowedAggregation
+from lowwater.operators.aggregation import EARLY, FINAL, FIRST, REVISED, Aggregation, Closed, Counts, Reduced, late_rows
+from lowwater.operators.base import Batch, Held, Late, Load, Message, Snapshot, StreamProperties
+from lowwater.operators.bucket import ROW, WindowedAggregation
+from lowwater.operators.revisions import Touched
 from lowwater.state.segments import Segment
+from lowwater.windows.context_aware import SlideByTuple
+from lowwater.windows.context_free import ContextFree, TupleBased
 from lowwater.windows.spec import OPEN_END
 
-FIRST = -(2**62)
-"""Below all window ids: nothing has been closed yet."""
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """Partials of a batch that was reduced where it was read, with its rows where the late output wants them."""
-
-    grouped: Grouped
-    rows: pa.Table | None = None
-
-
-@dataclass(frozen=True)
-class Closed:
-    """Answers: for each row its group, window id and one result a distinct aggregate."""
-
-    keys: pa.Table
-    group: npt.NDArray[np.int64]
-    wid: npt.NDArray[np.int64]
-    results: list[pa.Array]
+__all__ = ["Closed", "Keeping", "Reduced", "WindowAggregate", "late_rows"]
 
 
 class Keeping(ABC):
@@ -64,6 +51,14 @@ class Keeping(ABC):
 
     def buffer(self, rows: pa.Table, time: npt.NDArray[np.int64]) -> None:
         raise TypeError(f"{type(self).__name__} takes partials, not rows.")
+
+    def arrived(self, rows: pa.Table) -> pa.Table:
+        """All rows of a batch in arrival order, before late ones are taken out; where they count, they are marked."""
+        return rows
+
+    def monitor(self, properties: StreamProperties) -> None:
+        """How the sources stand, before each punctuation; for tactics that adapt to it."""
+        return None
 
     @abstractmethod
     def close(self, opened: int, stop: int) -> Closed | None:
@@ -88,33 +83,25 @@ class Keeping(ABC):
     def rows(self) -> int: ...
 
 
-@dataclass
-class Counts:
-    """Rows that violated progress, so that none is lost in silence."""
-
-    late: int = 0
-    """Rows that missed at least one of their windows."""
-    dropped: int = 0
-    """Rows among them that missed all their windows."""
-    results: int = 0
-
-
-class WindowAggregate(Operator):
-    """The driver. `opened` is the first window id that is not closed."""
+class WindowAggregate(Aggregation):
+    """The driver, for windows whose ids close in order. `kept` is the first id whose state is still there."""
 
     def __init__(
         self, what: WindowedAggregation, keeping: Callable[[WindowedAggregation, list[Algebra]], Keeping]
     ) -> None:
-        self.what = what
-        self.bucket = Bucket(what)
+        super().__init__(what)
+        assert isinstance(what.window, ContextFree | SlideByTuple)
+        self.window = what.window
+        self.axis = ROW if isinstance(what.window, TupleBased) else what.time
         self.keeping = keeping(what, self.bucket.algebras)
-        self.opened = FIRST
-        self.counts = Counts()
-        self._schema = what.result_schema()
+        self.kept = FIRST
+        self.revision = 0
+        self._unsaid = Touched(self.window.pane_wids)  # since closed windows were last revised
+        self._fresh = Touched(self.window.pane_wids)  # since the last batch ended
 
     @property
-    def demands(self) -> tuple[str, ...]:
-        return (self.what.time,)
+    def closed_below(self) -> int | None:
+        return self.opened if FIRST < self.opened < OPEN_END else None
 
     def on_batch(self, port: int, batch: Batch | Reduced) -> list[Message]:
         if self.keeping.takes_rows:
@@ -124,8 +111,9 @@ class WindowAggregate(Operator):
         return self._take_partials(reduced)
 
     def _take_rows(self, rows: pa.Table) -> list[Message]:
+        rows = self.keeping.arrived(rows)
         time = self.bucket.ticks(rows)
-        first, last = self.what.window.bounds(time)
+        first, last = self.window.bounds(self.bucket.places(rows, time))
         missed, gone = self._missed(first, last)
         self._count(missed, gone, np.ones(len(first), np.int64))
         kept = ~gone & (first <= last)
@@ -135,20 +123,26 @@ class WindowAggregate(Operator):
     def _take_partials(self, reduced: Reduced) -> list[Message]:
         """All rows of a pane share their windows, so lateness is decided for partials, and told for rows if wanted."""
         grouped = reduced.grouped
-        missed, gone = self._missed(*self.what.window.pane_wids(grouped.slot))
+        missed, gone = self._missed(*self.window.pane_wids(grouped.slot))
         self._count(missed, gone, np.asarray(grouped.partials[0][0]))
         kept = grouped.where(~gone)
         if len(kept):
-            self.keeping.absorb(kept, self.opened)
+            self.keeping.absorb(kept, self.kept)
+            if self.what.revises:
+                self._unsaid.note(kept)
+                self._fresh.note(kept)
         if reduced.rows is None or not missed.any():
             return []
-        first, last = self.what.window.bounds(self.bucket.ticks(reduced.rows))
+        first, last = self.window.bounds(self.bucket.places(reduced.rows, self.bucket.ticks(reduced.rows)))
         return [self._late(reduced.rows, first, last, self._missed(first, last)[0])]
 
     def _missed(self, first: Any, last: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Which have missed a window of theirs, and which all of them: after the end, also those of open id ranges."""
         inside = first <= last
-        return (first < self.opened) & inside, ((last < self.opened) | (self.opened == OPEN_END)) & inside
+        missed = (first < self.kept) & inside
+        if self.what.late == "drop":
+            return missed, missed
+        return missed, ((last < self.kept) | (self.kept == OPEN_END)) & inside
 
     def _count(self, missed: Any, gone: Any, rows: npt.NDArray[np.int64]) -> None:
         self.counts.late += int(rows[missed].sum())
@@ -156,55 +150,92 @@ class WindowAggregate(Operator):
 
     def _late(self, rows: pa.Table, first: Any, last: Any, missed: Any) -> Late:
         first, last = first[missed], last[missed]
-        n_missed = np.minimum(last, self.opened - 1) - first + 1
-        if self.opened == OPEN_END:
+        n_missed = np.minimum(last, self.kept - 1) - first + 1
+        n_kept = np.where(last == OPEN_END, -1, np.maximum(last - np.maximum(first, self.kept) + 1, 0))
+        if self.kept == OPEN_END:
             n_missed[last == OPEN_END] = -1
-        if self.opened == OPEN_END:
-            n_kept = np.zeros(len(first), np.int64)
-        else:
-            n_kept = np.where(last == OPEN_END, -1, np.maximum(last - np.maximum(first, self.opened) + 1, 0))
+            n_kept[:] = 0
+        if self.what.late == "drop":
+            n_missed, n_kept = np.where(n_kept < 0, -1, n_missed + n_kept), np.zeros_like(n_kept)
+        if isinstance(self.window, SlideByTuple):  # ids that may exist, not windows that do
+            n_missed, n_kept = np.full(len(first), -1), np.where(n_kept > 0, -1, 0)
         reason = pa.DictionaryArray.from_arrays(
             pa.array((n_kept != 0).astype(np.int32)),
             pa.array(["all its windows are closed", "some of its windows are closed"]),
         )
-        return Late(late_rows(rows.filter(pa.array(missed)), reason.cast(pa.string()), n_missed, n_kept))
+        if self.what.late == "drop":
+            reason = pa.array(["one of its windows is closed, so it is dropped from all"] * len(first), pa.string())
+        plain = rows.select([name for name in rows.column_names if name in self.what.schema.names])
+        return Late(late_rows(plain.filter(pa.array(missed)), reason.cast(pa.string()), n_missed, n_kept))
+
+    def monitor(self, properties: StreamProperties) -> None:
+        self.keeping.monitor(properties)
 
     def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
-        low = punctuation.low_watermark(self.what.time)
+        low = punctuation.low_watermark(self.axis)
         if low is None:
             return []
-        stop = OPEN_END if low == END else self.what.window.closed_below(low)
-        if stop <= self.opened:
-            return []
-        closed = self.keeping.close(self.opened, int(stop))
-        self.keeping.expire(int(stop))
-        self.opened = int(stop)
-        out: list[Message] = []
-        if closed is not None and len(closed.wid):
-            self.counts.results += len(closed.wid)
-            out.append(Batch(self._result(closed)))
-        return [*out, Punctuation.linear("wid", self.opened)]
+        stop = OPEN_END if low == END else self.window.closed_below(low)
+        keep = stop if low == END or not self.what.lateness else self.window.closed_below(low - self.what.lateness)
+        out = self._revised()  # before anything it needs is forgotten
+        if stop > self.opened:
+            out += self._answers(self.keeping.close(self.opened, int(stop)), FINAL)
+            self.opened = int(stop)
+        if keep > self.kept:
+            self.keeping.expire(int(keep))
+            self.kept = int(keep)
+            out.append(Punctuation.linear("wid", self.kept))
+        return out
 
-    def _result(self, closed: Closed) -> pa.Table:
-        ticks = self.what.ticks
-        start, end = self.what.window.interval(closed.wid)
-        times = [pa.nulls(len(closed.wid), ticks.wide) if start is None else ticks.decode(start), ticks.decode(end)]
-        keys = pick(closed.keys, closed.group)
-        results = [closed.results[i] for _, i in self.what.outputs()]
-        columns = [pa.array(closed.wid), *times, *(keys.columns if keys.num_columns else []), *results]
-        return pa.table(columns, schema=self._schema)
+    def settle(self) -> list[Message]:
+        """Answers of closed windows that this batch has changed, and of open ones, where that is asked for."""
+        if not self.what.revises:
+            return []
+        out = self._revised()
+        if self.what.early and self.opened < OPEN_END:
+            out += self._again(self._fresh, self.opened, int(OPEN_END), EARLY)
+        self._fresh.forget()
+        self.revision += 1
+        return out
+
+    def _revised(self) -> list[Message]:
+        """New answers of closed windows that late rows have fallen into."""
+        if not self.what.lateness:
+            return []
+        out = self._again(self._unsaid, self.kept, self.opened, REVISED)
+        self._unsaid.forget()
+        return out
+
+    def _again(self, touched: Touched, first: int, stop: int, emitted: str) -> list[Message]:
+        """Answers of windows first <= id < stop that rows have touched."""
+        span = touched.span(first, stop)
+        if span is None:
+            return []
+        closed = self.keeping.close(*span)
+        return [] if closed is None else self._answers(touched.among(closed, *span), emitted)
+
+    def _answers(self, closed: Closed | None, emitted: str) -> list[Message]:
+        if closed is None or not len(closed):
+            return []
+        columns = {}
+        if self.what.revises:
+            n = len(closed)
+            columns = {"emitted": pa.array([emitted] * n, pa.string()), "revision": pa.array(np.full(n, self.revision))}
+        return [self.answer(closed, *self.window.interval(closed.wid), **columns)]
 
     def snapshot(self) -> Snapshot:
         segments = self.keeping.segments()
         head = {
             "opened": self.opened,
+            "kept": self.kept,
+            "revision": self.revision,
             "counts": dict(vars(self.counts)),
             "segments": {name: segment.id for name, segment in segments.items()},
         }
         return Snapshot(head, {segment.id: segment for segment in segments.values()})
 
     def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.opened = head["opened"]
+        self.opened, self.kept, self.revision = head["opened"], head["kept"], head["revision"]
         self.counts = Counts(**head["counts"])
         self.keeping.restore({name: load(id) for name, id in head["segments"].items()})
 
@@ -213,21 +244,3 @@ class WindowAggregate(Operator):
 
     def held(self) -> Held:
         return Held(self.keeping.rows, sum(segment.size for segment in self.keeping.segments().values()))
-
-
-LATE_COLUMNS = {"late_reason": pa.string(), "windows_missed": pa.int64(), "windows_kept": pa.int64()}
-
-
-def late_rows(rows: pa.Table, reason: pa.Array, missed: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> pa.Table:
-    """Rows of the late output: the row, why it is here, how many windows it missed and in how many it still counts.
-
-    A number is null where it is open (landmark windows); below zero stands for that here.
-    """
-    values = (reason, pa.array(missed, mask=missed < 0), pa.array(kept, mask=kept < 0))
-    for name, column in zip(LATE_COLUMNS, values, strict=True):
-        rows = rows.append_column(name, column)
-    return rows
-
-
-def late_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([*schema, *(pa.field(name, type) for name, type in LATE_COLUMNS.items())])

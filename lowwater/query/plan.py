@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from lowwater.errors import LowwaterError
 from lowwater.model.policy import Policy
 from lowwater.model.progress import Idle, Progress
-from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.adaptive_aggregate import AdaptivePartials
+from lowwater.operators.aggregation import Aggregation
+from lowwater.operators.bins import Bins, MarkedBins
+from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.operators.buffered_aggregate import RowBuffer
+from lowwater.operators.flush import EAGER, Flush
+from lowwater.operators.fragments import Fragments
+from lowwater.operators.over_aggregate import OverAggregate
 from lowwater.operators.paned_aggregate import LandmarkPartials, PanePartials
+from lowwater.operators.partitioned_aggregate import PartitionedAggregate
+from lowwater.operators.session_aggregate import SessionAggregate
 from lowwater.operators.wid_aggregate import WindowPartials
 from lowwater.operators.window_aggregate import Keeping, WindowAggregate
+from lowwater.windows.context_free import TupleBased
 
 TACTICS: dict[str, type[Keeping]] = {
     "wid": WindowPartials,
     "panes": PanePartials,
     "landmark": LandmarkPartials,
     "buffer": RowBuffer,
+    "adaptive": AdaptivePartials,
+    "bins": Bins,
+    "marked-bins": MarkedBins,
 }
+"""What the driver of windows that close in order keeps."""
+
+OPERATORS: dict[str, type[Aggregation]] = {
+    "partitioned": PartitionedAggregate,
+    "sessions": SessionAggregate,
+    "over": OverAggregate,
+}
+"""Operators of windows that close group by group."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +65,8 @@ class Input:
     idle: Idle | None = None
     punctuation: PunctuatedBy | None = None
     keep: str | None = None
+    skewed: bool = False
+    """Whether most groups have few rows in a window."""
 
     def progress(self) -> Progress:
         return Progress(self.policy, self.sources or (() if self.source else (self.name,)), self.idle)
@@ -63,14 +88,44 @@ class Plan:
     what: WindowedAggregation
     tactic: str
     reason: Reason
+    flush: Flush = EAGER
+    """When the answers of closed windows leave."""
+    table: int | None = None
+    """Entries of the low-level table at the source; without it a run is reduced as a whole."""
 
-    def open(self) -> WindowAggregate:
-        return WindowAggregate(self.what, TACTICS[self.tactic])
+    @property
+    def name(self) -> str:
+        """The query as errors name it."""
+        return " + ".join(i.name for i in self.inputs)
+
+    def open(self) -> Aggregation:
+        operator = OPERATORS.get(self.tactic)
+        return WindowAggregate(self.what, TACTICS[self.tactic]) if operator is None else operator(self.what)
+
+    def reducer(self) -> Bucket:
+        """What reduces rows where they are read."""
+        return Fragments(self.what) if self.tactic == "sessions" else Bucket(self.what)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether windows are over row numbers, so that rows are counted over all shards."""
+        return isinstance(self.what.window, TupleBased)
 
     @property
     def sends_rows(self) -> bool:
         """Whether rows travel unreduced to the shards."""
-        return TACTICS[self.tactic].takes_rows or not self.what.anchored
+        if self.tactic in OPERATORS:
+            return self.tactic != "sessions"
+        return TACTICS[self.tactic].takes_rows or not self.what.anchored or self.numbered
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Refusals raised while the query runs name it."""
+        try:
+            yield
+        except LowwaterError as error:
+            error.args = (f"Query over {self.name!r}: {error}",)
+            raise
 
     def read_by(self, port: int) -> list[str]:
         """The columns that must be read of an input; all others can be pruned."""
@@ -86,6 +141,7 @@ class Plan:
             self.what.anchored,
             [str(self.what.schema.field(name)) for name in self.what.group_by],
             [(name, repr(aggregate)) for name, aggregate in self.what.aggregates],
+            [self.what.late, self.what.early, self.what.lateness],
             self.tactic,
             [[str(field) for field in algebra.fields] for algebra in self.what.algebras()],
             [

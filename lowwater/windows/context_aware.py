@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from lowwater.errors import BadWindow
 from lowwater.windows.context_free import Sliding
-from lowwater.windows.spec import Ids, Mask, Tuples, positive
+from lowwater.windows.spec import Ids, Mask, Times, Tuples, positive
 
 Descriptors = npt.NDArray[np.void]
 
@@ -131,6 +131,33 @@ class SlideByTuple:
         first = np.searchsorted(ends, tuples.time, "left")
         last = np.searchsorted(ends, tuples.time + self.range, "left") - 1
         return first.astype(np.int64), last.astype(np.int64)
+
+    # What an operator asks, before it knows which times will be ends: every time is a window id that may exist.
+
+    def pane_of(self, time: Times) -> Ids:
+        """Tuples of one time share all their windows, so a time is a pane."""
+        return time
+
+    def bounds(self, time: Times) -> tuple[Ids, Ids]:
+        """The range that the ids of a tuple fall into (TH 6.1.4); not each id in it is a window."""
+        return time, time + self.range - 1
+
+    def pane_wids(self, pane: Ids) -> tuple[Ids, Ids]:
+        return self.bounds(pane)
+
+    def window_panes(self, wid: Ids) -> tuple[Ids, Ids]:
+        """The times of a window as [first, stop)."""
+        return wid - self.range + 1, wid + 1
+
+    def interval(self, wid: Ids) -> tuple[Times, Times]:
+        """Start, exclusive, and end, inclusive."""
+        return wid - self.range, wid
+
+    def closed_below(self, low_watermark: int) -> int:
+        return low_watermark
+
+    def horizon(self, last: int) -> int:
+        return last + 1
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sliding, tumbling and landmark windows: ids from the tuple alone (TH 5.1.2, 5.1.4; CF in TH 6.1.2).
+"""Sliding, tumbling, tuple-based and landmark windows: ids from the tuple alone (TH 5.1.2, 5.1.4; CF in TH 6.1.2).
 
 Sliding  extent(w) = [origin + (w+1)*slide - range, origin + (w+1)*slide)
 Landmark extent(w) = (-inf, origin + (w+1)*slide), or from the start of the period that holds the window's end
@@ -46,6 +46,10 @@ class ContextFree(ABC):
     def pane_of(self, time: Times) -> Ids:
         """The pane a time falls into; panes are numbered on the same origin."""
         return (time - self.origin) // self.pane
+
+    def horizon(self, last: int) -> int:
+        """The end of the first window that holds the time `last`: landmark windows are answered up to it."""
+        return int(self.ends(self.bounds(np.array([last]))[0])[0])
 
     @property
     @abstractmethod
@@ -126,6 +130,16 @@ class Sliding(ContextFree):
     def extent(self, wid: int, tuples: Tuples) -> Mask:
         end = self.origin + (wid + 1) * self.slide
         return (tuples.time >= end - self.range) & (tuples.time < end)
+
+
+class TupleBased(Sliding):
+    """RANGE n rows SLIDE m rows over row-num: sliding windows whose time is the number of arrival (W3).
+
+    Row numbers count from 0 over the whole stream. Nothing is late here: a row's number is its arrival.
+    """
+
+    def at(self, origin: int) -> TupleBased:
+        return TupleBased(self.range, self.slide, origin)
 
 
 def tumbling(range: int, origin: int = 0) -> Sliding:

@@ -5,8 +5,7 @@
     wids(T)       for every tuple the ids it belongs to, as a range first..last: the exact inverse of extent
 
 All times are int64 ticks of the progressing attribute (microseconds for timestamps, days for dates, the number
-itself for integers). Arrival order is the
-order of `Tuples`; only kinds that say so look at it.
+itself for integers). Arrival order is the order of `Tuples`; only kinds that say so look at it.
 """
 
 from __future__ import annotations

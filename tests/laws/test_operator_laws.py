@@ -12,100 +12,35 @@ import inspect
 import json
 import pkgutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lowwater as lw
 import lowwater.operators as package
 from lowwater.model.punctuation import ALL, Constant, Punctuation
 from lowwater.operators.base import Batch, Held, Late, Message, Operator, Snapshot
-from lowwater.operators.bucket import WindowedAggregation
-from lowwater.operators.buffered_aggregate import RowBuffer
-from lowwater.operators.meld import Meld
-from lowwater.operators.paned_aggregate import LandmarkPartials, PanePartials
-from lowwater.operators.stateless import Apply, Project, Select
-from lowwater.operators.wid_aggregate import WindowPartials
+from lowwater.operators.bins import Bins
+from lowwater.operators.ordered import InOrder, Merge, Sort
 from lowwater.operators.window_aggregate import Keeping, WindowAggregate
 from lowwater.state.segments import Segment, unpack
 from lowwater.windows.context_free import Landmark, Sliding
 from lowwater.windows.spec import Tuples
 from tests.compare import difference, multiset
+from tests.laws.recipes import ORACLE, RECIPES, SCHEMA, Recipe, Row, Window
 from tests.oracle import aggregate
 
-SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
-Row = dict[str, Any]
-Window = Sliding | Landmark
-
-BOUNDED = {"n": lw.count(), "s": lw.sum("v"), "low": lw.min("v"), "f": lw.first("v"), "a": lw.avg("v")}
-HOLISTIC = {"m": lw.median("v"), "d": lw.count_distinct("v")}
-ORACLE: dict[str, tuple[Any, ...]] = {
-    "n": ("count", None),
-    "s": ("sum", "v"),
-    "low": ("min", "v"),
-    "f": ("first", "v"),
-    "a": ("avg", "v"),
-    "m": ("median", "v"),
-    "d": ("count_distinct", "v"),
-}
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to open an operator over a window (none for those that know no windows)."""
-
-    name: str
-    operator: type[Operator]
-    open: Callable[[Any], Operator]
-    windows: st.SearchStrategy[Any] = st.none()  # noqa: RUF009
-    ports: int = 1
-    keeping: type[Keeping] | None = None
-
-    @property
-    def guards(self) -> bool:
-        """Whether rows that violate punctuation go to a late output; the others pass on what they get."""
-        return self.keeping is not None
-
-
-def windowed(keeping: type[Keeping], holistic: bool) -> Callable[[Window], Operator]:
-    def open(window: Window) -> Operator:
-        aggregates = BOUNDED | (HOLISTIC if holistic else {})
-        return WindowAggregate(WindowedAggregation(window, "ts", SCHEMA, ("k",), tuple(aggregates.items())), keeping)
-
-    return open
-
-
-length, origin = st.integers(1, 9), st.integers(-7, 7)
-sliding = st.builds(Sliding, length, length, origin)
-landmark = st.builds(Landmark, length, origin)
-periodic = st.builds(lambda s, o, n: Landmark(s, o, s * n), length, origin, st.integers(1, 4))
-
-RECIPES = [
-    Recipe("select", Select, lambda _: Select(lambda rows: np.asarray(pc.greater(rows["v"].fill_null(0), 0)))),
-    Recipe("project", Project, lambda _: Project(["ts", "v"])),
-    Recipe("project without progress", Project, lambda _: Project(["k"])),
-    Recipe(
-        "apply",
-        Apply,
-        lambda _: Apply(lambda rows: rows.append_column("w", pc.add(rows["ts"], 1)), ["ts", "k", "v"]),
-    ),
-    Recipe("meld of one", Meld, lambda _: Meld("ts", 1)),
-    Recipe("meld of three", Meld, lambda _: Meld("ts", 3), ports=3),
-    Recipe("wid", WindowAggregate, windowed(WindowPartials, True), sliding, keeping=WindowPartials),
-    Recipe("panes", WindowAggregate, windowed(PanePartials, True), sliding, keeping=PanePartials),
-    Recipe("landmark", WindowAggregate, windowed(LandmarkPartials, False), landmark, keeping=LandmarkPartials),
-    Recipe("landmark anew", WindowAggregate, windowed(LandmarkPartials, True), periodic, keeping=LandmarkPartials),
-    Recipe("buffer", WindowAggregate, windowed(RowBuffer, False), sliding | landmark | periodic, keeping=RowBuffer),
-]
 every = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
-guarding = pytest.mark.parametrize("recipe", [r for r in RECIPES if r.guards], ids=lambda recipe: recipe.name)
+grid = [r for r in RECIPES if r.keeping and not issubclass(r.keeping, Bins)]  # windows that no tuple defines
+guarding = pytest.mark.parametrize("recipe", grid, ids=lambda recipe: recipe.name)
+ordering = pytest.mark.parametrize(
+    "recipe", [r for r in RECIPES if issubclass(r.operator, InOrder)], ids=lambda recipe: recipe.name
+)
 some = settings(max_examples=30)
 
 
@@ -392,3 +327,54 @@ def test_all_rows_after_the_end_are_late(recipe: Recipe) -> None:
     assert results(messages) == []
     assert [row["late_reason"] for row in late(messages)] == ["all its windows are closed"]
     assert operator.held() == Held(0, 0)
+
+
+# -- order ----------------------------------------------------------------------------------------------------------
+
+
+def in_order(operator: InOrder, story: Story) -> tuple[list[Row], list[Row]]:
+    """A story read row by row: what goes out, in order, and what is late, since the order had gone further by then."""
+    bounds, passed, most = [-(10**9)] * operator.ports, -(10**9), -(10**9)
+    accepted: list[tuple[int, int, int, Row]] = []
+    refused = []
+    for port, what in story.events:
+        if isinstance(what, Punctuation):
+            promised = what.low_watermark("ts")
+            bounds[port] = bounds[port] if promised is None else max(bounds[port], promised)
+            passed = max(passed, min(bounds))
+            continue
+        for row in what:
+            if row["ts"] < passed:
+                refused.append(row)
+            else:
+                accepted.append((row["ts"], port, len(accepted), row))
+            if isinstance(operator, Sort):
+                most = max(most, row["ts"])
+                passed = max(passed, most - operator.slack)
+    return [row for *_, row in sorted(accepted, key=lambda one: one[:3])], refused
+
+
+@ordering
+@some
+@given(data=st.data())
+def test_rows_leave_in_order_or_are_late(recipe: Recipe, data: st.DataObject) -> None:
+    """By time, then by port, then as they came; a batch cut in the midst of a tie changes nothing."""
+    story = data.draw(stories(recipe))
+    operator = recipe.open(None)
+    assert isinstance(operator, InOrder)
+    messages = run(operator, story.events)
+    sent, refused = in_order(operator, story)
+    assert results(messages) == sent
+    unknown = {"late_reason": "its place in the order has passed", "windows_missed": None, "windows_kept": 0}
+    assert late(messages) == [row | unknown for row in refused]
+    lows = [low for p in punctuations(messages) if (low := p.low_watermark("ts")) is not None]
+    assert lows == sorted(set(lows)), "punctuation goes out when it says more, and not otherwise"
+
+
+def test_merge_holds_what_the_faster_input_is_ahead_by() -> None:
+    merge = Merge(SCHEMA, "ts", 2)
+    for ts in range(10):
+        run(merge, [(0, [{"ts": ts, "k": "a", "v": ts}]), (0, Punctuation.linear("ts", ts + 1))])
+    assert merge.held().rows == 10
+    run(merge, [(1, Punctuation.linear("ts", 7))])
+    assert merge.held().rows == 3

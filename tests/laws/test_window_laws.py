@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from lowwater.errors import BadWindow
 from lowwater.windows.context_aware import Partitioned, Session, SlideByTuple
 from lowwater.windows.context_free import ContextFree, Landmark, Sliding, tumbling
+from lowwater.windows.over import Over
 from lowwater.windows.spec import OPEN_END, Tuples, Window
 
 length = st.integers(1, 12)
@@ -39,6 +40,7 @@ partitioned = st.builds(Partitioned, length, length, st.sampled_from(["arrival",
 slide_by_tuple = st.builds(SlideByTuple, length, st.integers(1, 5), st.sampled_from(["row-num", "rank"]))
 session = st.builds(Session, length)
 context_aware = partitioned | slide_by_tuple | session
+over = st.builds(Over, st.sampled_from(["rows", "range"]), st.none() | st.integers(0, 12), st.integers(0, 6))
 
 
 def members(window: Window, wid: int, tuples: Tuples) -> list[int]:
@@ -67,13 +69,13 @@ def test_tuple_is_in_extent_iff_window_is_in_wids(window: Sliding | Landmark, tu
         assert members(window, wid, tuples) == tagged(window, wid, tuples)
 
 
-@given(context_aware, streams())
+@given(context_aware | over, streams())
 def test_tuple_is_in_extent_iff_position_is_in_wids(window: Window, tuples: Tuples) -> None:
     for position in range(len(window.windows(tuples))):
         assert members(window, position, tuples) == tagged(window, position, tuples)
 
 
-@given(context_free | context_aware, streams())
+@given(context_free | context_aware | over, streams())
 def test_windows_hold_every_id_of_a_tuple(window: Window, tuples: Tuples) -> None:
     """Nothing that wids gives is missing in windows(T), the open end of landmark windows apart."""
     found = window.windows(tuples)
@@ -88,7 +90,7 @@ def test_context_aware_descriptors_are_distinct_and_ascending(window: Window, tu
     assert found == sorted(set(found))
 
 
-@given(context_free | context_aware)
+@given(context_free | context_aware | over)
 def test_no_tuples_no_windows(window: Window) -> None:
     nothing = Tuples(np.empty(0, np.int64))
     assert len(window.windows(nothing)) == 0
@@ -170,6 +172,24 @@ def test_sessions_are_the_closure_of_neighbours(window: Session, tuples: Tuples)
     found = window.windows(tuples).tolist()
     assert found == sorted(expected)
     assert [members(window, position, tuples) for position in range(len(found))] == [expected[w] for w in found]
+
+
+@given(over, streams())
+def test_over_windows_are_a_frame_around_every_tuple(window: Over, tuples: Tuples) -> None:
+    """Partition by partition, in it by time, ties by arrival; peers are in a RANGE frame on both sides."""
+    time, partition = tuples.time.tolist(), tuples.partitions.tolist()
+    expected = []
+    for p in sorted(set(partition)):
+        rows = sorted((n for n in range(len(time)) if partition[n] == p), key=lambda n: (time[n], n))
+        for place, n in enumerate(rows):
+            extent = []
+            for other, m in enumerate(rows):
+                since = other - place if window.frame == "rows" else time[m] - time[n]
+                if (window.preceding is None or since >= -window.preceding) and since <= (window.following or 0):
+                    extent.append(m)
+            expected.append((n, sorted(extent)))
+    assert window.windows(tuples).tolist() == [n for n, _ in expected]
+    assert [members(window, position, tuples) for position in range(len(expected))] == [e for _, e in expected]
 
 
 # Intervals, progress and panes.
@@ -300,6 +320,12 @@ REFUSED: list[Callable[[int], Any]] = [
 def test_lengths_must_be_greater_than_zero(build: Callable[[int], Any], value: int) -> None:
     with pytest.raises(BadWindow, match="must be greater than zero"):
         build(value)
+
+
+@pytest.mark.parametrize(("preceding", "following"), [(-1, 0), (0, -1), (1 << 61, 0), (0, None)])
+def test_frames_need_a_bound_that_can_be_reached(preceding: int, following: int | None) -> None:
+    with pytest.raises(BadWindow, match=r"PRECEDING|FOLLOWING"):
+        Over("rows", preceding, following)
 
 
 def test_period_must_be_a_multiple_of_slide() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lowwater as lw
-from lowwater.query.planner import slots
+from lowwater.query.bound import slots
 from tests.spark.answers import (
     SCHEMA,
     as_answer,

@@ -35,8 +35,7 @@ class SparkBackend:
         number = shards or _default_shards(spark)
         with session.configured(spark, number):
             rows = self.to_spark(plan, frames, number).toArrow()
-        order = [("wid", "ascending"), *((name, "ascending") for name in plan.what.group_by)]
-        return rows.cast(plan.what.result_schema()).sort_by(order)
+        return rows.cast(plan.what.result_schema()).sort_by(plan.what.order)
 
     def start(
         self,

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.host import LATE, MESSAGE, PACKED, RESULT, TOTALS, ControlRun, Host, Unpack
-from lowwater.operators.window_aggregate import late_schema
+from lowwater.operators.aggregation import late_schema
 from lowwater.query.plan import Plan
 
 OBSERVED = "lowwater"

@@ -1,0 +1,244 @@
+"""AdaptWID: each group is kept lazily (its rows) or eagerly (its partials), whichever takes less memory (TH 6.3, A7).
+
+A sparse group is cheaper as the few rows it has, a dense one as a partial a pane. Which is which is not known before
+and changes while the stream runs, so every group is counted and switched by the threshold of threshold.py:
+
+    rows          make a group eager when its volume rises above the upper threshold: new rows are reduced at once,
+                  buffered ones as lazy_rows.py finds worth it
+    punctuation   expires tuples and makes a group lazy again when its volume falls below the lower one: new rows are
+                  buffered, partials stay until they are answered (the group is in transition)
+
+Partials are kept as Paned-WID keeps them, by pane, and by window where windows do not overlap. An answer is rolled up
+from the partials and from the buffered rows reduced to the same panes: whatever state a group is in, and wherever its
+tuples are, they are counted once.
+
+State: rows, partials, the numbers of the threshold and the keys of groups in transition. What is done with a batch
+depends on its groups, its rows and, where groups switch, on the buffer; never on one tuple or group at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.aggregates.base import Algebra
+from lowwater.aggregates.grouped import Codes, Grouped, factorise, merge, pick, stack, without_columns
+from lowwater.model.columns import whole
+from lowwater.operators.base import StreamProperties
+from lowwater.operators.bucket import Bucket, WindowedAggregation
+from lowwater.operators.group_states import GroupStates
+from lowwater.operators.lazy_rows import LazyRows, Part
+from lowwater.operators.paned_aggregate import PanePartials
+from lowwater.operators.threshold import Threshold
+from lowwater.operators.window_aggregate import Closed, Keeping
+from lowwater.state.segments import Segment
+from lowwater.windows.context_free import Sliding
+from lowwater.windows.spec import OPEN_END
+
+LAZY, EAGER, WATCH = "lazy/", "eager/", "watch"
+"""Names of segments."""
+
+
+class AdaptivePartials(PanePartials):
+    """Rows of lazy groups beside the panes of eager ones. For sliding windows over time."""
+
+    takes_rows = True
+    absorb = Keeping.absorb
+    _window: Sliding
+
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
+        window = what.window
+        assert type(window) is Sliding, "AdaptWID is for sliding windows over time"
+        self._range = window.range
+        if window.slide >= window.range:
+            # Rows in gaps do not come here. Without them windows are those of a tumbling one, and so are the panes.
+            window = Sliding(window.slide, window.slide, window.origin)
+        self._what = replace(what, window=window)
+        super().__init__(self._what, algebras)
+        self._bucket = Bucket(self._what)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._blocks.clear()
+        self._lazy = LazyRows()
+        self._groups: GroupStates | None = GroupStates(self._what.schema, self._what.group_by)
+        self.threshold = Threshold(self._window, self._range, self._blocks.width)
+        self._marked: pa.Table | None = None
+        self._watch: Segment[Any] | None = None
+        self._heard = False
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def buffer(self, rows: pa.Table, time: npt.NDArray[np.int64]) -> None:
+        if not rows.num_rows:
+            return
+        self._touch()
+        rows = rows.select(list(self._what.columns)).combine_chunks()
+        if not self.threshold.aggr:
+            self.threshold.weigh(self._bucket.reduce(rows, time))
+        self.threshold.arrived(rows, time)
+        groups = self.groups
+        code, keys = factorise(self._keys(rows))
+        present = groups.admit(keys)
+        part = Part(rows, time, present[code])
+        before = groups.buffered[present]
+        groups.buffered[present] += np.bincount(code, minlength=len(present))
+        rising = groups.rise(present, self.threshold.upper)
+        eager = groups.eager[part.group]
+        self._reduce(part.where(eager))
+        self._lazy.append(part.where(~eager))
+        if before[rising].any():
+            self._reduce(self._lazy.take(groups.eager))
+
+    def _reduce(self, part: Part | None) -> None:
+        if not part:
+            return
+        grouped = self._bucket.reduce(part.rows, part.time)
+        self._blocks.absorb(grouped)
+        self.threshold.weigh(grouped)
+        tuples = np.bincount(part.group, minlength=len(self.groups))
+        self.groups.buffered -= tuples
+        self.groups.reduced += tuples
+
+    def _keys(self, rows: pa.Table) -> pa.Table:
+        return rows.select(list(self._what.group_by)) if self._what.group_by else without_columns(rows.num_rows)
+
+    def monitor(self, properties: StreamProperties) -> None:
+        if self._heard:
+            self._touch()
+            self.threshold.hear(properties)
+
+    # -- punctuation -----------------------------------------------------------------------------------------------
+
+    def close(self, opened: int, stop: int) -> Closed | None:
+        parts = self._blocks.parts(below=self._reach(stop)) + self._lifted(stop)
+        return self._answer(merge(parts, self._algebras), opened, stop) if parts else None
+
+    def _lifted(self, stop: int) -> list[Grouped]:
+        """Buffered rows of windows below `stop`, as partials, if there are any."""
+        if not self._lazy.parts:
+            return []
+        time = np.concatenate([part.time for part in self._lazy.parts])
+        due = np.ones(len(time), bool) if stop == OPEN_END else time < self._window.ends(np.array([stop - 1]))[0]
+        rows = pa.concat_tables([part.rows for part in self._lazy.parts]).filter(pa.array(due)).combine_chunks()
+        return [self._bucket.reduce(rows, time[due])] if rows.num_rows else []
+
+    def _answer(self, panes: Grouped, opened: int, stop: int) -> Closed:
+        if self._window.panes_per_window > 1:
+            return super()._answer(panes, opened, stop)
+        done = panes.where((panes.slot >= opened) & (panes.slot < stop))
+        results = [algebra.lower(partial) for algebra, partial in zip(self._algebras, done.partials, strict=True)]
+        return Closed(done.keys, done.group, done.slot, results)
+
+    def expire(self, stop: int) -> None:
+        if stop == OPEN_END:
+            self._clear()
+            return
+        if not self._heard:
+            return
+        self._touch()
+        self.threshold.closed(stop)
+        groups = self.groups
+        self._expire_partials(stop)
+        dropped = self._lazy.expire(before=int(self._window.interval(np.array([stop]))[0][0]))
+        groups.buffered -= np.bincount(dropped, minlength=len(groups))
+        groups.fall(self.threshold.lower)
+        number = groups.forget()
+        if number is not None:
+            self._lazy.renumber(number)
+
+    def _expire_partials(self, stop: int) -> None:
+        """Takes the tuples of expired panes off their groups' volumes, and the panes out of the blocks."""
+        edge = int(self._window.window_panes(np.array([stop]))[0][0])
+        parts = self._blocks.parts(below=edge)
+        if parts:
+            for part, number in zip(parts, self._numbers(self.groups, [part.keys for part in parts]), strict=True):
+                expired = part.slot < edge
+                np.subtract.at(self.groups.reduced, number[part.group[expired]], _tuples(part)[expired])
+        super().expire(stop)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> GroupStates:
+        """The groups with active tuples; after a restore they are counted anew from what is held."""
+        if self._groups is None:
+            self._groups = self._counted()
+        return self._groups
+
+    def _counted(self) -> GroupStates:
+        groups = GroupStates(self._what.schema, self._what.group_by)
+        parts, blocks = self._lazy.parts, self._blocks.parts()
+        keys = [self._keys(part.rows) for part in parts] + [block.keys for block in blocks]
+        if self._marked is not None:
+            keys.append(self._marked)
+        if not keys:
+            return groups
+        numbers = self._numbers(groups, keys)
+        self._lazy.parts = [replace(part, group=number) for part, number in zip(parts, numbers, strict=False)]
+        for number in numbers[: len(parts)]:
+            groups.buffered += np.bincount(number, minlength=len(groups))
+        for block, number in zip(blocks, numbers[len(parts) :], strict=False):
+            np.add.at(groups.reduced, number[block.group], _tuples(block))
+        groups.eager = groups.reduced > 0
+        if self._marked is not None:
+            groups.eager[numbers[-1]] = False
+        return groups
+
+    @staticmethod
+    def _numbers(groups: GroupStates, keys: list[pa.Table]) -> list[Codes]:
+        """The group numbers of several tables of keys, found together."""
+        return np.split(groups.admit(stack(keys)), np.cumsum([table.num_rows for table in keys])[:-1])
+
+    def _touch(self) -> None:
+        self._heard, self._watch = True, None
+
+    def segments(self) -> dict[str, Segment[Any]]:
+        if not self._heard:
+            return {}
+        if self._watch is None:
+            tables = self.threshold.tables()
+            marked = np.flatnonzero(self.groups.transitional)
+            if len(marked):
+                tables["marked"] = pick(self.groups.keys, marked).combine_chunks()
+            self._watch = Segment.of(tables, tables)
+        named = {LAZY + name: segment for name, segment in self._lazy.segments().items()}
+        named |= {EAGER + name: segment for name, segment in self._blocks.segments().items()}
+        return named | {WATCH: self._watch}
+
+    def restore(self, segments: dict[str, Segment[Any]]) -> None:
+        self._clear()
+        self._watch = segments.get(WATCH)
+        if self._watch is None:
+            return
+        self._heard = True
+        self._lazy.restore({n.removeprefix(LAZY): s for n, s in segments.items() if n.startswith(LAZY)})
+        self._blocks.restore({n.removeprefix(EAGER): s for n, s in segments.items() if n.startswith(EAGER)})
+        self.threshold.restore(self._watch.value)
+        self._marked = self._watch.value.get("marked")
+        self._groups = None
+
+    def decode(self, tables: dict[str, pa.Table]) -> Any:
+        if "lazy" in tables:
+            rows = tables["lazy"]
+            return rows, self._what.ticks.encode(whole(rows.column(self._what.time)))
+        return tables if "threshold" in tables else super().decode(tables)
+
+    @property
+    def partials(self) -> int:
+        """The entries of the table that eager groups are kept in."""
+        return self._blocks.rows
+
+    @property
+    def rows(self) -> int:
+        return len(self._lazy) + self.partials
+
+
+def _tuples(part: Grouped) -> npt.NDArray[np.int64]:
+    """How many tuples each partial stands for; count(*) always leads."""
+    return np.asarray(part.partials[0][0])

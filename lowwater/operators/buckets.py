@@ -1,0 +1,135 @@
+"""State by group in hash buckets, each an immutable segment.
+
+For state that no order of time cuts into pieces: what is kept of a group stays until the group itself moves on. A batch
+rewrites the buckets of its groups and a punctuation those in which something is due; of all others not a row is looked
+at. With many groups a batch that brings few of them writes few of the buckets.
+
+What a batch brings waits beside the buckets until it is asked for: most of it is often due at once and need not be
+sorted into buckets and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.aggregates.base import Algebra
+from lowwater.aggregates.grouped import Grouped, gather, merge
+from lowwater.model.routing import route
+from lowwater.state.segments import Segment
+
+BUCKETS = 16
+
+Ints = npt.NDArray[np.int64]
+Join = Callable[[Sequence[Grouped]], Grouped]
+"""One table of several, sorted by (group, slot). All rows of a group are in the tables given."""
+Due = Callable[[Grouped], Ints]
+"""For every row when it is due, on an axis that the caller defines."""
+
+
+def slots(grouped: Grouped) -> Ints:
+    return grouped.slot
+
+
+class Buckets:
+    """Partials by group; all rows of a group are in one bucket.
+
+    `join` says what becomes of new rows and those that are there (by default rows of one (group, slot) are combined),
+    `due` when a row is to be taken out (by default its slot).
+    """
+
+    def __init__(
+        self, algebras: Sequence[Algebra], join: Join | None = None, due: Due = slots, buckets: int = BUCKETS
+    ) -> None:
+        self._algebras = algebras
+        self._join: Join = join or (lambda parts: merge(parts, algebras))
+        self._due = due
+        self._n = buckets
+        self._buckets: dict[int, Grouped] = {}
+        self._least: dict[int, int] = {}
+        self._written: dict[int, Segment[Grouped]] = {}
+        self._waiting: list[Grouped] = []
+
+    def of(self, keys: pa.Table) -> Ints:
+        """The bucket of every group: by bits of its hash that do not tell its shard."""
+        return route(keys, 1 << 32) * self._n >> 32
+
+    def absorb(self, grouped: Grouped) -> None:
+        if len(grouped):
+            self._waiting.append(grouped)
+
+    def settle(self) -> None:
+        """Joins what is waiting with what is there, and sorts it into its buckets."""
+        if not self._waiting:
+            return
+        parts, self._waiting = self._waiting, []
+        before = self._taken(np.concatenate([self.of(part.keys) for part in parts]))
+        joined = self._join([*before, *parts])
+        of_row = self.of(joined.keys)[joined.group]
+        by_bucket = np.argsort(of_row, kind="stable")  # rows of a bucket stay in order
+        numbers, starts = np.unique(of_row[by_bucket], return_index=True)
+        for b, rows in zip(numbers.tolist(), np.split(by_bucket, starts[1:]), strict=True):
+            self._put(b, joined.take(rows))
+
+    def touched(self, keys: pa.Table) -> Grouped | None:
+        """All rows of the buckets that these groups are in, taken out: what is still wanted is absorbed again.
+
+        Other groups of these buckets are among them.
+        """
+        self.settle()
+        return _together(self._taken(self.of(keys)))
+
+    def extract(self, upto: int) -> Grouped | None:
+        """Takes out the rows that are due at `upto` or before. Buckets whose least is later are left alone."""
+        self.settle()
+        found = []
+        for b in sorted(b for b, least in self._least.items() if least <= upto):
+            bucket = self._take(b)
+            is_due = self._due(bucket) <= upto
+            found.append(bucket.where(is_due))
+            if not is_due.all():
+                self._put(b, bucket.where(~is_due))
+        return _together(found)
+
+    def _taken(self, numbers: Ints) -> list[Grouped]:
+        return [self._take(b) for b in np.unique(numbers).tolist() if b in self._buckets]
+
+    def _take(self, b: int) -> Grouped:
+        self._written.pop(b, None)
+        del self._least[b]
+        return self._buckets.pop(b)
+
+    def _put(self, b: int, bucket: Grouped) -> None:
+        self._buckets[b] = bucket
+        self._least[b] = int(self._due(bucket).min())
+
+    @property
+    def rows(self) -> int:
+        self.settle()
+        return sum(len(bucket) for bucket in self._buckets.values())
+
+    def segments(self) -> dict[str, Segment[Grouped]]:
+        """The buckets as segments; only buckets changed since the last call are encoded."""
+        self.settle()
+        for b, bucket in self._buckets.items():
+            if b not in self._written:
+                self._written[b] = Segment.of(bucket, bucket.tables(self._algebras))
+        return {str(b): segment for b, segment in self._written.items()}
+
+    def restore(self, segments: dict[str, Segment[Grouped]]) -> None:
+        self._written = {int(b): segment for b, segment in segments.items()}
+        self._buckets = {b: segment.value for b, segment in self._written.items()}
+        self._least = {b: int(self._due(bucket).min()) for b, bucket in self._buckets.items()}
+
+    def decode(self, tables: dict[str, pa.Table]) -> Grouped:
+        return Grouped.of_tables(tables, self._algebras)
+
+
+def _together(parts: list[Grouped]) -> Grouped | None:
+    """Rows of different buckets share no group, so putting them one after the other keeps them sorted."""
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else gather(parts)

@@ -1,0 +1,303 @@
+"""OVER windows: every row is answered with the aggregates of a frame of its partition around it.
+
+Rows wait until they are final (waiting.py), then join the history of their partition by (time, arrival). A row is
+answered once its frame is complete:
+
+    RANGE  the low-watermark is beyond its time + FOLLOWING: no row of the frame can come any more
+    ROWS   FOLLOWING later final rows of its partition are there, or the stream has ended
+
+In a partition the answered rows always lie before the open ones. So the history of some partitions, their open rows and
+the rows just final, put one after the other, need one stable sort by partition to stand in order; frames are then
+ranges of positions, and all answers of a batch come from one roll-up an aggregate.
+
+State, in hash buckets of the partition, of which a batch rewrites those that it changes:
+
+    open   rows not yet answered, all their columns
+    kept   answered rows that a later frame may reach, only the columns that are computed with:
+           ROWS the last PRECEDING + FOLLOWING of a partition, open ones among them; RANGE those from low-watermark -
+           FOLLOWING - PRECEDING on, so that quiet partitions are forgotten as time passes
+    past   instead of `kept` where PRECEDING is unbounded: one partial a partition of all its answered rows, which
+           stands as its first row
+
+The output keeps the progressing attribute of its rows: it has progressed to the oldest open row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.aggregates.base import Partial, concat, take
+from lowwater.aggregates.grouped import Grouped, factorise, gather, pick, regroup, stack, without_columns
+from lowwater.aggregates.sorting import by_group
+from lowwater.model.columns import whole
+from lowwater.model.punctuation import ALL, Punctuation
+from lowwater.model.routing import route
+from lowwater.model.ticks import END, NEVER
+from lowwater.operators.aggregation import Aggregation, Counts, Reduced, all_late
+from lowwater.operators.base import Batch, Held, Load, Message, Snapshot
+from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.waiting import Waiting
+from lowwater.state.segments import Segment
+from lowwater.windows.over import Over, within
+
+BUCKETS = 16
+LATE = "rows of its time are final already"
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def bucket_of(partitions: pa.Table) -> Ints:
+    """By bits of the hash that do not tell the shard, or a shard would fill few of its buckets."""
+    return route(partitions, 1 << 32) * BUCKETS >> 32
+
+
+@dataclass(frozen=True)
+class History:
+    """What a bucket of partitions keeps, by (partition, time, arrival); see the module text."""
+
+    kept: pa.Table
+    open: pa.Table
+    past: Grouped | None
+    oldest_kept: int
+    oldest_open: int
+
+    def __len__(self) -> int:
+        return int(self.kept.num_rows + self.open.num_rows + len(self.past or ()))
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Rows of whole partitions by (partition, time, arrival). `source` is where a row stood before they were sorted."""
+
+    source: Ints
+    group: Ints
+    time: Ints
+    begin: Ints
+    end: Ints
+    """Where a row's partition begins, and where it ends."""
+
+    @staticmethod
+    def of(group: Ints, time: Ints, groups: int) -> Ranked:
+        """From rows that are in order of time, ties by arrival, wherever they are of one partition."""
+        source, offset = by_group(group, groups)
+        group = group[source]
+        return Ranked(source, group, time[source], offset[group], offset[group + 1])
+
+    def complete(self, window: Over, low: int) -> Mask:
+        """Whose frames nothing can be added to any more."""
+        _, ahead = window.reach
+        if window.frame == "range" or low == END:
+            return self.time < low - ahead  # at the end, too: no time is near END
+        return np.arange(len(self.source)) + ahead < self.end
+
+    def within_reach(self, window: Over, low: int) -> Mask:
+        """Which rows a frame that is not complete may hold, or that of a row still to come."""
+        back, ahead = window.reach
+        if window.preceding is None:  # all of them, but through the past
+            return np.zeros(len(self.source), bool)
+        if window.frame == "range":
+            return self.time >= low - ahead - back
+        return np.arange(len(self.source)) >= self.end - ahead - back
+
+    def frames(self, window: Over, at: Ints) -> tuple[Ints, Ints]:
+        """The frames of the rows at these positions, as ranges [lo, hi) of positions."""
+        back, ahead = window.reach
+        begin, end, time = self.begin[at], self.end[at], self.time[at]
+        if window.frame == "rows":  # unbounded is beyond every beginning
+            return np.maximum(at - back, begin), np.minimum(at + ahead + 1, end)
+        lo = begin if window.preceding is None else within(self.time, begin, at, time - back, "left")
+        return lo, within(self.time, at + 1, end, time + ahead, "right")
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All there is of some partitions: `past`, then `rows` (first the kept, then the unanswered ones), and ranked."""
+
+    past: Grouped | None
+    rows: pa.Table
+    unanswered: pa.Table
+    """The last of `rows` with all their columns."""
+    partitions: pa.Table
+    ranked: Ranked
+
+    def pending(self) -> Mask:
+        return np.asarray(self.ranked.source >= len(self.ranked.source) - self.unanswered.num_rows)
+
+    def take(self, table: pa.Table, at: Ints) -> pa.Table:
+        """The rows at these positions, of `rows` or of `unanswered`: either table holds the last of all."""
+        return table.take(pa.array(self.ranked.source[at] - (len(self.ranked.source) - table.num_rows)))
+
+
+class OverAggregate(Aggregation):
+    """See the module text. `low` is the low-watermark: rows below it are final, and late if they come now."""
+
+    def __init__(self, what: WindowedAggregation) -> None:
+        super().__init__(what)
+        assert isinstance(what.window, Over), "this operator is for OVER windows"
+        self.window = what.window
+        self.low = NEVER
+        self.promised = NEVER
+        self._given = pa.schema([self._schema.field(i) for i in range(len(what.schema))])
+        self.waiting = Waiting(self._given)
+        self._buckets: dict[int, History] = {}
+        self._written: dict[int, Segment[History]] = {}
+
+    def on_batch(self, port: int, batch: Batch | Reduced) -> list[Message]:
+        assert isinstance(batch, Batch), "frames are made of rows, not of partials"
+        time = self.bucket.ticks(batch.rows)
+        late = time < self.low
+        if not late.any():
+            self.waiting.add(batch.rows, time)
+            return []
+        self.waiting.add(batch.rows.filter(pa.array(~late)), time[~late])
+        self.counts.late += int(late.sum())
+        self.counts.dropped += int(late.sum())
+        return [all_late(batch.rows.select(self._given.names).filter(pa.array(late)), LATE)]
+
+    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+        low = punctuation.low_watermark(self.what.time)
+        if low is None or low <= self.low:
+            return []
+        self.low = low
+        out = self._advance(self.waiting.release(low)[0])
+        progress = min([low, *(history.oldest_open for history in self._buckets.values())])
+        if progress > self.promised:
+            self.promised = progress
+            out.append(ALL if progress == END else Punctuation.linear(self.what.time, progress))
+        return out
+
+    def _advance(self, final: pa.Table) -> list[Message]:
+        """Takes rows just final, answers what is complete now, and forgets what is out of reach."""
+        numbers = set(bucket_of(factorise(self._keys(final))[1]).tolist())
+        numbers |= {b for b, history in self._buckets.items() if self._moves(history)}
+        if not numbers:
+            return []
+        gathered = self._gather([self._buckets[b] for b in sorted(numbers) if b in self._buckets], final)
+        pending, past = gathered.pending(), gathered.past
+        done = pending & gathered.ranked.complete(self.window, self.low)
+        pending &= ~done
+        out: list[Message] = []
+        if done.any():
+            partials = self._lifted(gathered)
+            out.append(self._answers(gathered, partials, np.flatnonzero(done)))
+            if self.window.preceding is None:
+                past = self._folded(gathered, partials, ~pending)
+        if self.low == END:
+            self._buckets, self._written = {}, {}
+        else:
+            self._keep(numbers, gathered, pending, past)
+        return out
+
+    def _moves(self, history: History) -> bool:
+        """Whether the low-watermark alone completes a frame there, or puts a row out of reach."""
+        back, ahead = self.window.reach
+        if self.window.frame == "rows":
+            return self.low == END
+        return history.oldest_open < self.low - ahead or history.oldest_kept < self.low - ahead - back
+
+    def _keys(self, rows: pa.Table) -> pa.Table:
+        return rows.select(list(self.what.group_by)) if self.what.group_by else without_columns(rows.num_rows)
+
+    def _gather(self, histories: list[History], final: pa.Table) -> Gathered:
+        unanswered = pa.concat_tables([*(history.open for history in histories), final]).combine_chunks()
+        kept = [history.kept for history in histories]
+        rows = pa.concat_tables([*kept, unanswered.select(list(self.what.columns))]).combine_chunks()
+        keys, time = self._keys(rows), self.bucket.ticks(rows)
+        pasts = [history.past for history in histories if history.past is not None]
+        past = gather(pasts) if pasts else None
+        if past is not None:
+            keys = stack([pick(past.keys, past.group), keys])
+            time = np.concatenate([np.full(len(past), NEVER), time])
+        group, partitions = factorise(keys)
+        return Gathered(past, rows, unanswered, partitions, Ranked.of(group, time, partitions.num_rows))
+
+    def _lifted(self, gathered: Gathered) -> list[Partial]:
+        """Each row as a partial of its own, and the past as it is, in order."""
+        rows, past = gathered.rows, gathered.past
+        time, each = self.bucket.ticks(rows), np.arange(rows.num_rows)
+        partials = []
+        for i, (aggregate, algebra) in enumerate(zip(self.what.distinct, self.bucket.algebras, strict=True)):
+            values = None if aggregate.column is None else whole(rows.column(aggregate.column))
+            partial = algebra.lift(values, time, each, len(each))
+            if past is not None:
+                partial = tuple(concat([a, b]) for a, b in zip(past.partials[i], partial, strict=True))
+            partials.append(tuple(take(column, gathered.ranked.source) for column in partial))
+        return partials
+
+    def _answers(self, gathered: Gathered, partials: list[Partial], at: Ints) -> Batch:
+        """The rows at these positions with their frames' aggregates: those long open, then the others by time."""
+        at = at[np.argsort(gathered.ranked.source[at])]
+        lo, hi = gathered.ranked.frames(self.window, at)
+        results = [a.roll(partial, lo, hi) for a, partial in zip(self.bucket.algebras, partials, strict=True)]
+        self.counts.results += len(at)
+        columns = [*gathered.take(gathered.unanswered, at).columns, *(results[i] for _, i in self.what.outputs())]
+        return Batch(pa.table(columns, schema=self._schema))
+
+    def _folded(self, gathered: Gathered, partials: list[Partial], answered: Mask) -> Grouped:
+        """One partial a partition of all its answered rows: they are in every later frame."""
+        group = gathered.ranked.group[answered]
+        columns = [tuple(take(column, answered) for column in partial) for partial in partials]
+        return regroup(gathered.partitions, group, np.zeros(len(group), np.int64), columns, self.bucket.algebras)
+
+    def _keep(self, numbers: set[int], gathered: Gathered, pending: Mask, past: Grouped | None) -> None:
+        """Puts what later frames need back into these buckets."""
+        ranked = gathered.ranked
+        reached = ~pending & ranked.within_reach(self.window, self.low)
+        bucket = bucket_of(gathered.partitions)[ranked.group]
+        of_past = None if past is None else bucket_of(past.keys)[past.group]
+        for b in numbers:
+            here = bucket == b
+            kept = gathered.take(gathered.rows, np.flatnonzero(reached & here))
+            open = gathered.take(gathered.unanswered, np.flatnonzero(pending & here))
+            history = self._history(kept, open, None if past is None else past.take(np.flatnonzero(of_past == b)))
+            self._written.pop(b, None)
+            self._buckets.pop(b, None)
+            if len(history):
+                self._buckets[b] = history
+
+    def _history(self, kept: pa.Table, open: pa.Table, past: Grouped | None) -> History:
+        oldest = [int(self.bucket.ticks(rows).min(initial=END)) for rows in (kept, open)]
+        return History(kept, open, past if past else None, *oldest)
+
+    def _segments(self) -> dict[str, Segment[History]]:
+        """The buckets as segments; only those changed since the last call are encoded."""
+        for b, history in self._buckets.items():
+            if b not in self._written:
+                tables = {"kept": history.kept, "open": history.open}
+                if history.past:
+                    tables |= history.past.tables(self.bucket.algebras)
+                self._written[b] = Segment.of(history, tables)
+        return {str(b): segment for b, segment in self._written.items()}
+
+    def snapshot(self) -> Snapshot:
+        parts = {"waiting": self.waiting.segments(), "buckets": self._segments()}
+        head = {
+            "low": self.low,
+            "promised": self.promised,
+            "counts": dict(vars(self.counts)),
+            **{part: {name: segment.id for name, segment in named.items()} for part, named in parts.items()},
+        }
+        return Snapshot(head, {segment.id: segment for named in parts.values() for segment in named.values()})
+
+    def restore(self, head: dict[str, Any], load: Load) -> None:
+        self.low, self.promised = head["low"], head["promised"]
+        self.counts = Counts(**head["counts"])
+        self.waiting.restore({name: load(id) for name, id in head["waiting"].items()})
+        self._written = {int(b): load(id) for b, id in head["buckets"].items()}
+        self._buckets = {b: segment.value for b, segment in self._written.items()}
+
+    def decode(self, tables: dict[str, pa.Table]) -> object:
+        if Waiting.decodes(tables):
+            return self.waiting.decode(tables)
+        past = Grouped.of_tables(tables, self.bucket.algebras) if "partials" in tables else None
+        return self._history(tables["kept"], tables["open"], past)
+
+    def held(self) -> Held:
+        rows = self.waiting.rows + sum(len(history) for history in self._buckets.values())
+        return Held(rows, sum(s.size for s in [*self.waiting.segments().values(), *self._segments().values()]))

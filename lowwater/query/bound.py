@@ -1,0 +1,73 @@
+"""How much state a plan will hold at most, as EXPLAIN says it and tests assert it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowwater.model.policy import Delay
+from lowwater.operators.bucket import WindowedAggregation
+from lowwater.query.plan import Input
+from lowwater.windows.context_aware import Partitioned
+from lowwater.windows.context_free import ContextFree, Landmark, Sliding, TupleBased
+from lowwater.windows.over import Over
+
+DISORDER = "of the disorder beyond it"
+
+
+def slots(window: ContextFree, tactic: str, spread: int) -> int:
+    """How many partials a group can hold at most, with `spread` ticks between low-watermark and newest row."""
+    if isinstance(window, Sliding):
+        step = window.pane if tactic == "panes" else window.slide
+        return -(-(window.range + spread) // step) + 1
+    return -(-spread // window.slide) + 2
+
+
+def bound_text(what: WindowedAggregation, tactic: str, inputs: Sequence[Input]) -> str:
+    """The state bound as EXPLAIN prints it; tests assert it through `slots`."""
+    window = what.window
+    if not isinstance(window, ContextFree):
+        return _context_aware(what, tactic)
+    if tactic == "buffer":
+        endless = isinstance(window, Landmark) and window.period is None
+        return "all rows, for ever" if endless else f"the rows of the last RANGE and {DISORDER}"
+    if tactic == "adaptive":
+        return f"for each group the less of its rows of the last RANGE and its partials, and {DISORDER}"
+    spread, later = _spread(what, inputs)
+    unit = "panes" if tactic == "panes" else "windows" if tactic == "wid" else "partials"
+    text = f"{slots(window, tactic, spread)} {unit} x groups with rows in them"
+    if not all(a.bounded for a in what.distinct):
+        text += ", each with its values"
+    text += later
+    return text if what.anchored else f"{text}, and the rows that come before the origin is known"
+
+
+def _spread(what: WindowedAggregation, inputs: Sequence[Input]) -> tuple[int, str]:
+    """How far rows may be ahead of the low-watermark, and what is to be added where that is not known."""
+    if isinstance(what.window, TupleBased):
+        return 0, ""
+    delays = [i.policy.ticks for i in inputs if isinstance(i.policy, Delay)]
+    if len(delays) < len(inputs):
+        return what.lateness, ", plus those between the low-watermark and the newest row"
+    apart = len(inputs) > 1 or inputs[0].source is not None
+    return max(delays) + what.lateness, ", plus those in which sources are apart" if apart else ""
+
+
+def _context_aware(what: WindowedAggregation, tactic: str) -> str:
+    window = what.window
+    if tactic in ("bins", "marked-bins"):
+        count = ", and a count a group" if window.every > 1 else ""  # type: ignore[union-attr]
+        return f"two bins (one row) for each group and time of the last RANGE and {DISORDER}{count}"
+    if isinstance(window, Partitioned):
+        panes = -(-window.range // window.over_ranks.pane) + 1
+        waiting = ", and the rows that are not final yet" if window.order == "time" else ""
+        return f"{panes} panes and a count for each key ever seen{waiting}"
+    if tactic == "sessions":
+        return "one partial for each session that is not closed"
+    assert isinstance(window, Over)
+    if window.preceding is None:
+        kept = "one partial for each partition ever seen, and the rows whose frame is not complete"
+    elif window.frame == "rows":
+        kept = f"{sum(window.reach)} rows for each partition ever seen"
+    else:
+        kept = f"the rows of PRECEDING + FOLLOWING and {DISORDER}"
+    return f"{kept}, and the rows that are not final yet"

@@ -1,0 +1,105 @@
+"""From the window a user writes to the window that runs: lengths in ticks or rows, and which kind they make.
+
+RANGE      SLIDE     kind
+a length   a length  sliding or tumbling (Sliding)                                              W1, W2
+n rows     m rows    tuple-based over arrival (TupleBased), with a partition per key (Partitioned)  W3, W4
+all        a length  landmark, with a period cumulate (Landmark)                                W5
+a length   n rows    slide-by-tuple over row-num or rank (SlideByTuple)                         W6, W7, W8
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from lowwater.errors import BadWindow
+from lowwater.model.ticks import Length, Ticks
+from lowwater.operators.bucket import WindowKind
+from lowwater.windows.context_aware import Partitioned, SlideByTuple
+from lowwater.windows.context_free import Landmark, Sliding, TupleBased
+from lowwater.windows.over import Over
+
+ORDERS = {"arrival": "arrival", "row-num": "arrival", "time": "time", "rank": "time"}
+"""The orders that rows can be counted in, by the names of the API and of the thesis."""
+
+
+def window_of(
+    ticks: Ticks,
+    range: Length,
+    slide: Length | None = None,
+    origin: object = None,
+    period: Length | None = None,
+    partitioned: bool = False,
+    order: str | None = None,
+) -> tuple[WindowKind, bool]:
+    """The window a user asked for, and whether its origin is known now."""
+    range_rows, slide_rows = rows_of(range), None if slide is None else rows_of(slide)
+    if order is not None and order not in ORDERS:
+        raise BadWindow(f"order={order!r} is unknown; rows are counted by 'time' or by 'arrival'.")
+    if range_rows is None and slide_rows is None:
+        if order is not None:
+            raise BadWindow("order= says how rows are counted, but this window counts none; write e.g. slide='1 row'.")
+        return timed(ticks, range, slide, origin, period)
+    if origin is not None or period is not None:
+        raise BadWindow("origin= and period= belong to windows over time; this one counts rows.")
+    counted = ORDERS[order or ("time" if partitioned else "arrival")]
+    if range_rows is None:
+        assert slide_rows is not None
+        if isinstance(range, str) and range.strip().lower() == "all":
+            raise BadWindow("RANGE ALL that slides by rows is an OVER window; use over(rows=(None, 0)).")
+        return SlideByTuple(ticks.length(range, "RANGE"), slide_rows, "rank" if counted == "time" else "row-num"), True
+    if slide is not None and slide_rows is None:
+        raise BadWindow(f"RANGE {range!r} counts rows and SLIDE {slide!r} does not; give SLIDE in rows as well.")
+    step = range_rows if slide_rows is None else slide_rows
+    if partitioned or counted == "time":
+        return Partitioned(range_rows, step, "time" if counted == "time" else "arrival"), True
+    return TupleBased(range_rows, step), True
+
+
+def timed(
+    ticks: Ticks, range: Length, slide: Length | None, origin: object, period: Length | None
+) -> tuple[WindowKind, bool]:
+    """Windows over the progressing attribute.
+
+    They start at origin + k * SLIDE, as in Spark and its peers; the thesis counts from their ends, which is the same
+    unless RANGE is no multiple of SLIDE. With origin="first" the thesis is taken at its word.
+    """
+    anchored = origin != "first"
+    at = 0 if origin is None or not anchored else ticks.point(origin, "origin")
+    if isinstance(range, str) and range.strip().lower() == "all":
+        if slide is None:
+            raise BadWindow("RANGE ALL needs a SLIDE, as in window(range='all', slide='1 minute').")
+        restart = None if period is None else ticks.length(period, "PERIOD")
+        return Landmark(ticks.length(slide, "SLIDE"), at, restart), anchored
+    if period is not None:
+        raise BadWindow("period= belongs to landmark windows, window(range='all', ...); this window has a RANGE.")
+    length = ticks.length(range, "RANGE")
+    window = Sliding(length, length if slide is None else ticks.length(slide, "SLIDE"))
+    return window.at(at + window.range % window.slide if anchored else 0), anchored
+
+
+def over_of(ticks: Ticks, rows: tuple[int | None, int] | None, range: tuple[Length | None, Length] | None) -> Over:
+    """The frame of an OVER window: (preceding, following) in rows or in time; None is unbounded."""
+    if (rows is None) == (range is None):
+        raise BadWindow("over() needs one frame, rows=(preceding, following) or range=(preceding, following).")
+    if rows is not None:
+        return Over("rows", *_pair(rows, "rows"))
+    preceding, following = _pair(range, "range")
+    back = None if preceding is None else ticks.length(preceding, "PRECEDING")
+    return Over("range", back, None if following is None else ticks.length(following, "FOLLOWING"))
+
+
+def _pair(frame: object, name: Literal["rows", "range"]) -> tuple[int | None, int | None]:
+    if not isinstance(frame, tuple) or len(frame) != 2:
+        raise BadWindow(f"{name}= of over() takes (preceding, following), as in {name}=(3, 0), not {frame!r}.")
+    return frame
+
+
+def rows_of(length: Length) -> int | None:
+    """The number in "10 rows" or "1 tuple"; None for any other length."""
+    found = (
+        re.fullmatch(r"\s*([+-]?\d+)\s*(?:rows?|tuples?)\s*", length, re.IGNORECASE)
+        if isinstance(length, str)
+        else None
+    )
+    return int(found[1]) if found else None

@@ -1,0 +1,118 @@
+"""Every kind of window on Spark: stopped and restarted, and killed in the middle of a batch, it answers as locally.
+
+The local backend answers as the definition does (tests/test_local_property.py), so it is the judge here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.answers import parts, rows, streaming, write_part
+from tests.spark.kinds import KINDS, comparable, locally
+
+pytestmark = pytest.mark.spark
+
+ONCE = {"availableNow": True}
+PIECES = parts(rows(3_000, seconds=30, keys=20, seed=11), 4)
+KILLED_KINDS = ["partitioned by time", "by ranks", "session", "slow flush"]
+
+
+def result_of(spark: SparkSession, kind: str, out: str) -> list[str]:
+    """What was written, in the types of the local answer."""
+    schema = KINDS[kind](PIECES[0].slice(0, 0)).schema
+    return comparable(spark.read.parquet(out).toArrow().select(schema.names).cast(schema))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in KILLED_KINDS])
+def test_a_restarted_query_answers_as_if_it_never_stopped(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    source, out, checkpoint = tmp_path / "in", str(tmp_path / "out"), str(tmp_path / "checkpoint")
+    for i, piece in enumerate(PIECES[:2]):
+        write_part(piece, source, i)
+    first = KINDS[kind](streaming(spark, source)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
+    first.await_termination()
+    assert first.metrics().state_rows > 0
+    for i, piece in enumerate(PIECES[2:], start=2):
+        write_part(piece, source, i)
+    second = KINDS[kind](streaming(spark, source)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
+    second.await_termination()
+    second.finish()
+    expected = comparable(locally(kind, PIECES))
+    assert expected
+    assert result_of(spark, kind, out) == expected
+    numbers = second.metrics()
+    assert (numbers.rows, numbers.late_rows, numbers.state_rows) == (3_000, 0, 0)
+
+
+KILLED = """
+import sys, threading
+from pathlib import Path
+from pyspark.sql import SparkSession
+from tests.spark.answers import streaming
+from tests.spark.kinds import KINDS
+
+place, *kinds = sys.argv[1:]
+spark = (
+    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g").getOrCreate()
+)
+spark.sparkContext.setLogLevel("OFF")
+
+
+for kind in kinds:  # the next one starts when this one stands in the middle of batch 2
+    reached = threading.Event()
+
+    def write(rows, batch, kind=kind, reached=reached):
+        rows.write.mode("overwrite").parquet(f"{place}/{kind}/out/lw_batch={batch:08d}")
+        if batch == 2:  # state is computed and results are written, but the batch is not committed
+            print("in the middle of", kind, flush=True)
+            reached.set()
+            threading.Event().wait()
+
+    KINDS[kind](streaming(spark, Path(place) / "in")).start(
+        checkpoint=f"{place}/{kind}/checkpoint", results=write, trigger={"availableNow": True}
+    )
+    reached.wait()
+sys.stdin.read()
+"""
+
+
+def test_queries_killed_in_the_middle_of_a_batch_lose_nothing_and_repeat_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for i, piece in enumerate(PIECES):
+        write_part(piece, tmp_path / "in", i)
+    child = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path), *KILLED_KINDS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        start_new_session=True,  # the child, its JVM and its workers are one group, and die together
+        text=True,
+    )
+    assert child.stdout is not None
+    said = set()
+    for line in iter(child.stdout.readline, ""):
+        said.add(line.removeprefix("in the middle of ").strip())
+        if said >= set(KILLED_KINDS):
+            break
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    assert said >= set(KILLED_KINDS), "the child ended before all queries were in batch 2"
+    for kind in KILLED_KINDS:
+        place = tmp_path / kind
+        assert len(list((place / "checkpoint" / "commits").glob("[0-9]*"))) == 2, "batches 0 and 1, and not batch 2"
+        again = KINDS[kind](streaming(spark, tmp_path / "in")).start(
+            checkpoint=str(place / "checkpoint"), results=str(place / "out"), trigger=ONCE
+        )
+        again.await_termination()
+        again.finish()
+        assert result_of(spark, kind, str(place / "out")) == comparable(locally(kind, PIECES)), kind
