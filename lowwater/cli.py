@@ -81,7 +81,7 @@ def bench(
     rounds: Annotated[int, typer.Option(min=1, help="How often each engine runs.")] = 2,
     plot: Annotated[Path | None, typer.Option(help="Where the plot goes; bench-NAME.png if not said.")] = None,
 ) -> None:
-    """lowwater and Spark's own window() on the same files; exit status 1 if their answers differ."""
+    """lowwater and its rivals (such as Spark's own window()) on the same files; exit status 1 if answers differ."""
     from lowwater.experiments import bench as experiment
 
     if list_:
@@ -100,7 +100,7 @@ def bench(
     else:
         OUT.print(experiment.as_table(report))
         for text, ratio in report.own.items():
-            OUT.print(f"{text}, lowwater's own time a row on the same rows: {ratio:.2f}")
+            OUT.print(f"{text}, {report.own_is}: {ratio:.2f}")
         OUT.print(f"The answers of all engines agree; the plot is {file}." if report.equal else "No ratios:")
         for text in report.disagreements:
             OUT.print(text)

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from lowwater.backends.spark.launch import Session
 from lowwater.errors import LowwaterError
-from lowwater.experiments import sliding
-from lowwater.experiments.sliding import Report
+from lowwater.experiments import flush, slide_by_tuple, sliding
+from lowwater.experiments.rounds import BenchReport
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Benchmark:
 
     name: str
     about: str
-    run: Callable[[Session, int, int | None, Callable[[str], None]], Report]
+    run: Callable[[Session, int, int | None, Callable[[str], None]], BenchReport]
 
 
 BENCHMARKS = {
@@ -31,6 +31,16 @@ BENCHMARKS = {
             "sliding",
             "count, sum and max by key over tumbling, 60:1 and 600:1 windows, beside Spark's window()",
             sliding.run,
+        ),
+        Benchmark(
+            slide_by_tuple.NAME,
+            "for each row the sum of its key over 10 minutes, beside Spark by hand; sum, max and median by 60:1",
+            slide_by_tuple.run,
+        ),
+        Benchmark(
+            flush.NAME,
+            "tumbling counts of a million groups, whose answers leave slowly or all at once",
+            flush.run,
         ),
     )
 }
@@ -42,7 +52,7 @@ def find(name: str) -> Benchmark:
     return BENCHMARKS[name]
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: BenchReport) -> dict[str, Any]:
     """`seconds` are for `rows` rows; `ratios` are another engine's time per row over ours, above 1 we are faster."""
     return {
         "name": report.name,
@@ -54,7 +64,7 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def as_table(report: Report) -> Table:
+def as_table(report: BenchReport) -> Table:
     table = Table(title=f"{report.name}: steady state, the median micro-batch")
     table.add_column("workload")
     table.add_column("engine")
@@ -72,11 +82,11 @@ def as_table(report: Report) -> Table:
     return table
 
 
-def plot(report: Report, file: Path) -> None:
+def plot(report: BenchReport, file: Path) -> None:
     """Time per row of every engine, a group of bars a workload, on a logarithmic scale: the engines are far apart."""
     from matplotlib.figure import Figure
 
-    compared = list(dict.fromkeys(r.workload for r in report.results if r.engine != sliding.OURS.name))
+    compared = list(dict.fromkeys(r.workload for r in report.results if r.engine != report.ours))
     engines = list(dict.fromkeys(r.engine for r in report.results))
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()

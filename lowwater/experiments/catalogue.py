@@ -9,7 +9,7 @@ from typing import Any
 
 from lowwater.errors import LowwaterError
 from lowwater.experiments.outcome import Outcome
-from lowwater.experiments.thesis import panes
+from lowwater.experiments.thesis import adapt, band, block_sorted, buffering, flush, panes, union_memory
 
 SIZES = ("tiny", "full")
 
@@ -38,7 +38,19 @@ class Reproduction:
         }
 
 
-CATALOGUE = {entry.id: entry for entry in (Reproduction("TH-6-15", panes.CLAIM, panes.reproduce),)}
+CATALOGUE = {
+    entry.id: entry
+    for entry in (
+        Reproduction("TH-6-15", panes.CLAIM, panes.reproduce),
+        Reproduction("TH-6-10", buffering.CLAIM, buffering.reproduce),
+        Reproduction("TH-6-11", band.CLAIM, band.reproduce),
+        Reproduction("TH-6-12", block_sorted.CLAIM, block_sorted.reproduce),
+        Reproduction("TH-6-19", adapt.CLAIM, adapt.reproduce),
+        Reproduction("TH-8-7", flush.CLAIM, flush.reproduce),
+        Reproduction("TH-8-8", union_memory.SKEW_CLAIM, union_memory.reproduce_skew),
+        Reproduction("TH-8-11", union_memory.DELAY_CLAIM, union_memory.reproduce_delay),
+    )
+}
 
 
 def find(id: str) -> Reproduction:

@@ -175,7 +175,7 @@ def tuple_by_tuple(rows: pa.Table, bucket: Bucket) -> Grouped:
     each = np.arange(n, dtype=np.intp)
     values = [None if a.column is None else rows.column(a.column).chunk(0) for a in bucket.what.distinct]
     partials = tuple(a.lift(v, ticks, each, n) for a, v in zip(bucket.algebras, values, strict=True))
-    return Grouped(without_columns(1), np.zeros(n, np.int64), bucket.what.window.pane_of(ticks), partials)
+    return Grouped(without_columns(1), np.zeros(n, np.int64), bucket.what.grid.pane_of(ticks), partials)
 
 
 def draw(points: list[Point], file: Path) -> Path:

@@ -1,0 +1,84 @@
+"""An engine of a benchmark: a way to answer, run once over files that arrive in micro-batches.
+
+All engines take the same files in the same micro-batches, start from an empty checkpoint and without the rubbish of the
+engine before, and write their answers by Spark's parquet sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from lowwater.backends.spark import session
+from lowwater.backends.spark.parquet import ParquetFrame, parquet_files
+
+
+@dataclass(frozen=True)
+class Files:
+    """A directory of parquet files as a stream, `a_batch` of them at a time."""
+
+    directory: Path
+    a_batch: int
+    first: int | None = None
+    """Only so many files, the first that arrive; all of them if not said."""
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """By Spark's own scan."""
+        schema = spark.read.parquet(str(self.directory)).schema
+        return spark.readStream.schema(schema).options(**self._options()).parquet(str(self.directory))
+
+    def by_arrow(self, spark: SparkSession) -> ParquetFrame:
+        return parquet_files(spark, str(self.directory), **self._options())
+
+    def _options(self) -> dict[str, str]:
+        options = {"maxFilesPerTrigger": str(self.a_batch)}
+        if self.first is not None:
+            names = sorted(path.name for path in self.directory.glob("*.parquet"))
+            options["pathGlobFilter"] = f"{{{','.join(names[: self.first])}}}"
+        return options
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A way to answer, and the state store it runs on. An engine that answers nothing writes nothing."""
+
+    name: str
+    answer: Callable[[SparkSession, Files], DataFrame]
+    provider: str = session.ROCKSDB
+    writes: bool = True
+
+    def run(self, spark: SparkSession, files: Files, work: Path) -> list[float]:
+        """All files; answers go to `work`/answers. Seconds of the micro-batches that read something, in order."""
+        answers = self.answer(spark, files)
+        for name, value in (session.settings() | {session.PROVIDER: self.provider}).items():
+            spark.conf.set(name, value)  # after asking, since lowwater sets its own
+        writer = _sink(answers.writeStream.outputMode("append"), work / "answers" if self.writes else None)
+        _collect_garbage(spark)  # each engine begins without the rubbish of the one before
+        query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        told = [(int(p.numInputRows), p.durationMs["triggerExecution"] / 1000) for p in query.recentProgress]
+        return [seconds for read, seconds in told if read]
+
+
+def on_files(name: str, query: Callable[[Any], DataFrame]) -> Engine:
+    """A query of lowwater over the files as Arrow reads them."""
+    return Engine(name, lambda spark, files: query(files.by_arrow(spark)))
+
+
+def on_frame(name: str, query: Callable[[Any], DataFrame]) -> Engine:
+    """A query over the files as Spark scans them."""
+    return Engine(name, lambda spark, files: query(files.frame(spark)))
+
+
+def _sink(writer: DataStreamWriter, answers: Path | None) -> DataStreamWriter:
+    return writer.format("noop") if answers is None else writer.format("parquet").option("path", str(answers))
+
+
+def _collect_garbage(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    jvm.System.gc()

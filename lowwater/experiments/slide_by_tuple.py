@@ -1,0 +1,134 @@
+"""The benchmark `slide-by-tuple`: for each row the sum over the last ten minutes of its key, against Spark by hand.
+
+    workload         engines                                        a micro-batch has
+    slide-by-tuple   lowwater, over a DataFrame, by hand, scan      1,000,000 rows of 600 s
+    sum60            lowwater alone: sum, RANGE 60 s SLIDE 1 s      1,000,000 rows of 60 s
+    max60            lowwater alone: max, on the same rows
+    median60         lowwater alone: median, on the same rows
+
+Spark has no such window, so its user writes a transformWithStateInPandas with a list a key: that is the engine by-hand,
+`benchmarks/slide_by_tuple_by_hand.py` of the repository. It reads the same files, but fewer of them, since it is slow.
+`scan` hands the rows to Python and does nothing with them.
+
+The three small workloads say what an aggregate costs that has no inverse (max) or is holistic (median), beside a sum.
+
+A ratio is only given when the engines agree: the same keys and times up to the time that both have reached, totals to
+1e-9. Rows of one key and one time are one window, as everywhere in lowwater.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+import lowwater as lw
+from lowwater.aggregates.base import Aggregate
+from lowwater.backends.spark.baselines import SCAN
+from lowwater.backends.spark.engine import Engine, on_files, on_frame
+from lowwater.backends.spark.launch import Session
+from lowwater.errors import LowwaterError
+from lowwater.experiments import agreement
+from lowwater.experiments.rounds import (
+    WARM_BATCHES,
+    WARM_ROWS,
+    BenchReport,
+    Entry,
+    Race,
+    Say,
+    take_turns,
+    write_keyed,
+)
+
+NAME = "slide-by-tuple"
+ROWS = 1_000_000
+"""Rows of a micro-batch, and of the history."""
+BATCHES = 2
+BATCHES_BY_HAND = 1
+RANGE = 600
+"""Seconds of a window, of the history, and of a micro-batch."""
+SHORT = 60
+"""The same for the workloads that slide by time."""
+BY_HAND = Path(lw.__file__).parent.parent / "benchmarks" / "slide_by_tuple_by_hand.py"
+AGGREGATES: dict[str, Callable[[str], Aggregate]] = {"sum60": lw.sum, "max60": lw.max, "median60": lw.median}
+
+
+class Report(BenchReport):
+    """With what max and median cost us beside a sum, on the same rows."""
+
+    pairs: ClassVar[dict[str, tuple[str, str]]] = {
+        "max60 over sum60": ("max60", "sum60"),
+        "median60 over sum60": ("median60", "sum60"),
+    }
+
+
+def run(
+    spark: Session,
+    rounds: int = 2,
+    rows: int | None = None,
+    say: Say = lambda text: None,
+    batches: int = BATCHES,
+    warm: bool = True,
+) -> Report:
+    """Runs all engines. `rows` caps the rows of a micro-batch, for a quick look; `batches` are timed in each round."""
+    most = ROWS if rows is None else min(rows, ROWS)
+    races = [by_row(most, batches), by_time(most, batches)]
+    first = by_row(WARM_ROWS, WARM_BATCHES, WARM_BATCHES) if warm else None
+    return Report(NAME, *take_turns(spark, races, first, rounds, say))
+
+
+def by_row(rows: int, batches: int, batches_by_hand: int = BATCHES_BY_HAND) -> Race:
+    """A window ends at each row."""
+    entries = (
+        Entry(NAME, on_files("lowwater", sums_by_row)),
+        Entry(NAME, on_frame("lowwater-dataframe", sums_by_row)),
+        Entry(NAME, by_hand(), min(batches_by_hand, batches)),
+        Entry(NAME, SCAN),
+    )
+    write = partial(write_keyed, past=rows, history=RANGE, rows=rows, seconds=RANGE, batches=batches)
+    return Race(entries, rows, write, ("ts", "key"), difference)
+
+
+def by_time(rows: int, batches: int) -> Race:
+    """A window ends every second."""
+    queries = {name: partial(aggregated_by_time, aggregate=aggregate) for name, aggregate in AGGREGATES.items()}
+    entries = tuple(Entry(name, on_files("lowwater", query)) for name, query in queries.items())
+    return Race(
+        entries, rows, partial(write_keyed, past=rows, history=SHORT, rows=rows, seconds=SHORT, batches=batches)
+    )
+
+
+def sums_by_row(rows: Any) -> Any:
+    windows = _stream(rows).window(range=f"{RANGE} seconds", slide="1 row", partition_by="key")
+    return windows.agg(total=lw.sum("val")).to_spark().selectExpr("key", "window_end AS ts", "total")
+
+
+def aggregated_by_time(rows: Any, aggregate: Callable[[str], Aggregate]) -> Any:
+    windows = _stream(rows).window(range=f"{SHORT} seconds", slide="1 second").group_by("key")
+    return windows.agg(answer=aggregate("val")).to_spark().drop("wid")
+
+
+def _stream(rows: Any) -> lw.Stream:
+    return lw.stream(rows, name="rows", progress="ts", disorder="3 seconds")
+
+
+def by_hand() -> Engine:
+    """The program is loaded from the repository, and is no part of the package."""
+    spec = importlib.util.spec_from_file_location(BY_HAND.stem, BY_HAND)
+    if spec is None or spec.loader is None or not BY_HAND.is_file():
+        raise LowwaterError(
+            f"This benchmark needs benchmarks/{BY_HAND.name}, which is not installed with the package; run it from a "
+            "clone of the repository."
+        )
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)  # not among sys.modules, so that Spark sends its class to workers by value
+    return on_frame("by-hand", program.answers)
+
+
+def difference(ours: pa.Table, theirs: pa.Table) -> str | None:
+    """What differs first in the rows up to the time that both have reached, or None."""
+    return agreement.difference(ours, theirs, "ts", ("ts", "key"), ("total",))

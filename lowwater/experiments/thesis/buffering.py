@@ -1,0 +1,186 @@
+"""TH Fig. 6-10: WID against buffering, for a maximum over the last 4000 rows, with SLIDE from 1 to 4000 rows.
+
+Buffering is what in-order systems do: it keeps the rows, and for each window materialises the extent and computes the
+aggregate over it. WID adds a tuple to the partial of each window it is in. Windows are over row numbers, which come in
+order. With r = RANGE/SLIDE, a tuple costs so many operations:
+
+    buffering     1 to keep it, then for each of its r windows 1 to copy it into the extent and 1 to aggregate it there
+    WID           1 to tag it with its ids, then for each of its r windows 1 to aggregate it
+
+Operations are those of taking tuples one by one, as the thesis does. Time is the processor time of lowwater's operators
+over batches read from a parquet file in memory. They aggregate whole columns, and lowwater's WID first reduces what a
+batch brings to panes: it does less than the count says, most so where a SLIDE has many rows. Left without that and
+given each tuple by itself (`by_tuple` in the csv) WID touches as many pairs of tuple and window as buffering does, and
+takes about its time: what buffering does twice is cheap in columns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import lowwater as lw
+from lowwater.experiments.outcome import Outcome, write_csv
+from lowwater.experiments.thesis.curves import Curve, Panel, draw
+from lowwater.experiments.thesis.panes import tuple_by_tuple
+from lowwater.model.punctuation import ALL, Punctuation
+from lowwater.operators.base import Batch, Message
+from lowwater.operators.bucket import Bucket
+from lowwater.operators.window_aggregate import Reduced
+from lowwater.query.plan import Plan
+from lowwater.windows.context_free import Sliding
+
+CLAIM = (
+    "WID evaluates a sliding maximum over 4000 rows with fewer operations than buffering, and relatively fewer the "
+    "larger RANGE/SLIDE is. In time lowwater's WID, which reduces tuples to panes first, is faster than buffering from "
+    "RANGE/SLIDE = 20 on, and the time saved grows with RANGE/SLIDE up to 4000; with less overlap they are close, "
+    "and buffering may be faster."
+)
+RANGE = 4000
+SLIDES = {"tiny": (4000, 200, 40, 10), "full": (4000, 1000, 400, 200, 100, 40, 20, 10, 4, 1)}
+OVERLAPPING = 20
+"""RANGE/SLIDE from which times are judged."""
+PAIRS = {"tiny": 1_000_000, "full": 6_000_000}
+"""Pairs of a tuple and a window in a run, about: where tuples have more windows, fewer of them are read."""
+TUPLES = {"tiny": (8000, 20_000), "full": (8000, 100_000)}
+"""The fewest and the most that are read: two extents, and enough for a steady time."""
+PAIRS_IN_BATCH = 4_000_000
+MOST_IN_BATCH = 4000
+"""A batch has so many tuples, fewer where they have very many windows: both techniques hold all pairs of a batch."""
+REPEATS = {"tiny": 1, "full": 5}
+Read = Callable[[pa.Table], Batch | Reduced]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One SLIDE. Operations are for a tuple, times in milliseconds for 10,000 tuples; the scan is part of each."""
+
+    slide: int
+    tuples: int
+    wid_operations: float
+    buffering_operations: float
+    scan: float
+    wid: float
+    buffering: float
+    by_tuple: float
+
+    @property
+    def overlap(self) -> float:
+        return RANGE / self.slide
+
+    @property
+    def saved(self) -> float:
+        return self.buffering - self.wid
+
+
+def reproduce(size: str, out: Path) -> Outcome:
+    points = [measure(slide, size) for slide in SLIDES[size]]
+    table = write_csv(out / "TH-6-10.csv", list(vars(points[0])), [tuple(vars(point).values()) for point in points])
+    return Outcome(holds(points), measured(points), table, draw(panels(points), out / "TH-6-10.png"))
+
+
+def measure(slide: int, size: str) -> Point:
+    """Medians of several runs, as in the thesis; the techniques take turns, so that all meet the same machine."""
+    tuples = int(np.clip(PAIRS[size] * slide // RANGE, *TUPLES[size]))
+    file = bids(tuples, min(MOST_IN_BATCH, PAIRS_IN_BATCH * slide // RANGE))
+    wid, buffering = plan(file, slide, "wid"), plan(file, slide, "buffer")
+    bucket = Bucket(wid.what)
+    # Where windows do not overlap, a tuple has one window: reducing by pane is all that WID does.
+    each: Read = Batch if slide >= RANGE else lambda rows: Reduced(tuple_by_tuple(rows, bucket))
+    ways: dict[str, tuple[Plan, Read]] = {
+        "wid": (wid, Batch),
+        "buffering": (buffering, Batch),
+        "by_tuple": (wid, each),
+    }
+    took: dict[str, list[float]] = {"scan": [], **{name: [] for name in ways}}
+    for _ in range(REPEATS[size]):
+        took["scan"].append(scan(file))
+        done = {name: run(file, *way) for name, way in ways.items()}
+        assert all(answers.equals(done["wid"][1]) for _, answers in done.values()), "all must give the same windows"
+        for name, (seconds, _) in done.items():
+            took[name].append(seconds)
+    first, last = Sliding(RANGE, slide).bounds(np.arange(tuples))
+    windows = float(np.mean(last - first + 1))
+    costs = {name: median(seconds) * 1000 * 10_000 / tuples for name, seconds in took.items()}
+    return Point(slide, tuples, 1 + windows, 1 + 2 * windows, **costs)
+
+
+def bids(tuples: int, batch: int) -> pa.Buffer:
+    """Prices of bids by row number, as a file in row groups of a batch."""
+    rng = np.random.default_rng(10)
+    rows = pa.table({"row": np.arange(tuples), "price": rng.integers(100, 1_000_000, tuples)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, row_group_size=batch)
+    return sink.getvalue()
+
+
+def plan(file: pa.Buffer, slide: int, strategy: str) -> Plan:
+    rows = pq.read_schema(pa.BufferReader(file)).empty_table()
+    stream = lw.stream(rows, name="bids", progress="row", disorder=0)
+    return stream.window(range=RANGE, slide=slide).agg(strategy=strategy, most=lw.max("price")).plan
+
+
+def batches(file: pa.Buffer) -> Iterator[pa.Table]:
+    parquet = pq.ParquetFile(pa.BufferReader(file))
+    return (parquet.read_row_group(i) for i in range(parquet.num_row_groups))
+
+
+def scan(file: pa.Buffer) -> float:
+    begun = time.process_time()
+    for _ in batches(file):
+        pass
+    return time.process_time() - begun
+
+
+def run(file: pa.Buffer, plan: Plan, read: Read) -> tuple[float, pa.Table]:
+    """Seconds and answers. Each batch is followed by the punctuation of its last row."""
+    operator = plan.open()
+    out: list[Message] = []
+    begun = time.process_time()
+    for rows in batches(file):
+        operator.on_batch(0, read(rows))
+        out += operator.on_punctuation(0, Punctuation.linear("row", rows.column("row")[-1].as_py() + 1))
+    out += operator.on_punctuation(0, ALL)
+    seconds = time.process_time() - begun
+    return seconds, pa.concat_tables([m.rows for m in out if isinstance(m, Batch)]).combine_chunks().sort_by("wid")
+
+
+def holds(points: list[Point]) -> bool:
+    """Points by rising overlap."""
+    ratios = [point.buffering_operations / point.wid_operations for point in points]
+    judged = [point for point in points if point.overlap >= OVERLAPPING]
+    fewer = ratios[0] > 1 and all(before < after for before, after in pairwise(ratios))
+    faster = all(point.wid < point.buffering for point in judged)
+    return fewer and faster and all(before.saved < after.saved for before, after in pairwise(judged))
+
+
+def measured(points: list[Point]) -> dict[str, float]:
+    found = {"most_overlap_operations_ratio": points[-1].buffering_operations / points[-1].wid_operations}
+    for p in points:
+        found[f"slide_{p.slide}_time_ratio"] = p.buffering / p.wid
+        found[f"slide_{p.slide}_ms_saved"] = p.saved
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def panels(points: list[Point]) -> list[Panel]:
+    """The paper's axes, on logarithmic scales: its overview and the part of it that it shows enlarged are both seen."""
+    slides = [point.slide for point in points]
+    times = {"buffering": "buffering", "WID, tuple by tuple": "by_tuple", "WID": "wid", "scan": "scan"}
+    counted = {"buffering": "buffering_operations", "WID": "wid_operations"}
+    return [
+        Panel(
+            "SLIDE, rows",
+            of,
+            [Curve(label, slides, [getattr(point, name) for point in points]) for label, name in lines.items()],
+            ("log", "log"),
+        )
+        for of, lines in (("execution time, ms for 10,000 tuples", times), ("operations for a tuple", counted))
+    ]

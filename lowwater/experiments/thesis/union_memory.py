@@ -1,0 +1,143 @@
+"""TH Fig. 8-8 and 8-11: memory of window counts over a union whose inputs are out of step.
+
+    IOP   Merge holds the packets of the faster inputs until the slowest has come as far, then passes them on in order
+    OOP   Meld passes them on at once; the aggregation reduces them, in whatever order, to partials
+
+Fig. 8-8    count by (srcIP, destIP) in each minute, two links of the same rate, one 0 to 40 s behind the other. The
+            aggregation is WID on both sides. The thesis has Gigascope, 220,000 packets a second and 65,536 groups; here
+            a 64th of the groups, and of the packets about as many for each group
+Fig. 8-11   count of the last 5 minutes, every minute, over two busy links and one that has hardly any packets and comes
+            0 to 10 s late. OOP keeps panes. In-order aggregation buffers the extents (A1), after Merge, or after Meld
+            and a Sort with a slack of that delay; to tell what order alone costs, Merge is also put before panes
+
+Held is the most at the end of any stretch of the stream; see links.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import lowwater as lw
+from lowwater.experiments.outcome import Outcome, write_csv
+from lowwater.experiments.thesis.curves import Curve, Panel, draw
+from lowwater.experiments.thesis.links import Link, links, run
+from lowwater.generate import SECOND
+from lowwater.operators.base import Operator
+from lowwater.operators.meld import Meld
+from lowwater.operators.ordered import Merge, Sort
+
+SKEW_CLAIM = (
+    "For a count by group in each minute over two links, in-order processing holds more the further one link is behind "
+    "the other, in proportion to that; out-of-order processing holds no more than the groups of two windows, and less "
+    "than in-order processing wherever the links are out of step."
+)
+DELAY_CLAIM = (
+    "For a count of the last 5 minutes over three links, what is held for the sake of order grows in proportion to the "
+    "delay of the link that has hardly any packets, while out-of-order processing holds the same few panes. (In-order "
+    "aggregation that buffers its extents holds so much there that this growth is small beside it.)"
+)
+IOP, OOP = "iop_merge_wid", "oop_meld_wid"
+BUFFERED, SORTED, ORDER, PANES = "iop_merge_buffering", "iop_sort_buffering", "iop_merge_panes", "oop_meld_panes"
+SKEWS = {"tiny": (0, 20, 40), "full": (0, 5, 10, 20, 30, 40)}
+DELAYS = {"tiny": (0, 5, 10), "full": (0, 2, 4, 6, 8, 10)}
+STRETCH = {"tiny": 5 * SECOND, "full": SECOND}
+"""What arrives within one is a batch a link; see links.py."""
+SKEWED = {"tiny": (40_000, 16), "full": (600_000, 32)}
+"""Packets in 3 minutes, and hosts: groups are pairs of them."""
+DELAYED = {"tiny": 40_000, "full": 400_000}
+"""Packets in 8 minutes."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The most held by one technique at one skew, in seconds."""
+
+    technique: str
+    skew: int
+    rows: int
+    bytes: int
+
+
+def reproduce_skew(size: str, out: Path) -> Outcome:
+    packets, hosts = SKEWED[size]
+    m1, m2 = links(packets, 180, ("M1", "M2"), 0.5, hosts, ("ts", "srcIP", "destIP"))
+    stream = lw.stream(m1.rows, name="M1", progress="ts", disorder=lw.ordered()).window(range="1 minute")
+    plan = stream.group_by("srcIP", "destIP").agg(strategy="wid", n=lw.count()).plan
+    points = []
+    for skew in SKEWS[size]:
+        chains: dict[str, list[Operator]] = {
+            IOP: [Merge(m1.rows.schema, "ts", 2), plan.open()],
+            OOP: [Meld("ts", 2), plan.open()],
+        }
+        points += measure(chains, [m1, m2.late_by(skew)], skew, STRETCH[size])
+    return outcome("TH-8-8", points, skew_holds(points, packets / 180 / 2), "skew of M1 and M2, s", out)
+
+
+def reproduce_delay(size: str, out: Path) -> Outcome:
+    packets = DELAYED[size]
+    c, *busy = links(packets, 480, ("C", "M1", "M2"), 300 / packets, 1000, ("ts",))
+    stream = lw.stream(c.rows, name="C", progress="ts", disorder=lw.ordered())
+    window = stream.window(range="5 minutes", slide="1 minute")
+    panes, buffer = (window.agg(strategy=strategy, n=lw.count()).plan for strategy in ("panes", "buffer"))
+    points = []
+    for delay in DELAYS[size]:
+        slack = delay * SECOND + STRETCH[size]  # within a stretch links come one after the other
+        chains: dict[str, list[Operator]] = {
+            BUFFERED: [Merge(c.rows.schema, "ts", 3), buffer.open()],
+            SORTED: [Meld("ts", 3), Sort(c.rows.schema, "ts", slack), buffer.open()],
+            ORDER: [Merge(c.rows.schema, "ts", 3), panes.open()],
+            PANES: [Meld("ts", 3), panes.open()],
+        }
+        points += measure(chains, [c.late_by(delay), *busy], delay, STRETCH[size])
+    return outcome("TH-8-11", points, delay_holds(points, packets / 480), "delay of C, s", out)
+
+
+def measure(chains: dict[str, list[Operator]], inputs: Sequence[Link], skew: int, every: int) -> list[Point]:
+    """All techniques over the same arrivals; they must agree."""
+    ran = {technique: run(chain, inputs, every) for technique, chain in chains.items()}
+    answers = [one.answers for one in ran.values()]
+    assert all(other.equals(answers[0]) for other in answers), "all must give the same windows"
+    return [Point(technique, skew, one.held.rows, one.held.bytes) for technique, one in ran.items()]
+
+
+def skew_holds(points: Sequence[Point], rate: float) -> bool:
+    """`rate` is that of the link that has to wait, in packets a second."""
+    iop, oop = of(points, IOP), of(points, OOP)
+    two_windows = all(point.rows <= 2 * oop[0].rows and point.bytes <= 2 * oop[0].bytes for point in oop)
+    less = all(ours.bytes < theirs.bytes for ours, theirs in zip(oop[1:], iop[1:], strict=True))
+    return grows(iop, rate) and two_windows and less
+
+
+def delay_holds(points: Sequence[Point], rate: float) -> bool:
+    """Panes: five of a window, and the next, which is begun before the slowest link lets that window close."""
+    stable = all(point.rows <= 6 for point in of(points, PANES))
+    return stable and all(grows(of(points, technique), rate) for technique in (BUFFERED, SORTED, ORDER))
+
+
+def grows(points: Sequence[Point], rate: float) -> bool:
+    """With every second of skew about the packets of a second more are held, give or take an eighth."""
+    rising = all(less.rows < more.rows and less.bytes < more.bytes for less, more in pairwise(points))
+    a_second = (points[-1].rows - points[0].rows) / (points[-1].skew - points[0].skew)
+    return rising and 7 / 8 < a_second / rate < 9 / 8
+
+
+def of(points: Sequence[Point], technique: str) -> list[Point]:
+    return [point for point in points if point.technique == technique]
+
+
+def outcome(id: str, points: Sequence[Point], holds: bool, axis: str, out: Path) -> Outcome:
+    by = {technique: of(points, technique) for technique in dict.fromkeys(point.technique for point in points)}
+    panels = []
+    for unit, scale in (("bytes", "linear"), ("rows", "log")):
+        curves = [
+            Curve(name.replace("_", " "), [p.skew for p in own], [getattr(p, unit) for p in own])
+            for name, own in by.items()
+        ]
+        panels.append(Panel(axis, f"most {unit} held", curves, ("linear", scale)))
+    table = write_csv(out / f"{id}.csv", list(vars(points[0])), [tuple(vars(point).values()) for point in points])
+    ends = [(f"{name}_{p.skew}s", p) for name, own in by.items() for p in (own[0], own[-1])]
+    measured = {f"{name}_{unit}": float(getattr(p, unit)) for name, p in ends for unit in ("rows", "bytes")}
+    return Outcome(holds, measured, table, draw(panels, out / f"{id}.png"))
