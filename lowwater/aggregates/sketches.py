@@ -2,7 +2,7 @@
 
 A partial is the image of a sketch, as the library serialises it; no bytes where nothing was seen. Rows become images in
 whole columns; images are merged one by one, in the library. So the cost in Python is a call per (group, pane) and not
-per row, and a window is made of about four merges, however many panes it has.
+per row, and a window costs about five merges, however many panes it has.
 
     sketch           of                     same result for any cut and order     error
     HLL              approx_count_distinct  yes                                   a bound by theory

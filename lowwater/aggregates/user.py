@@ -8,7 +8,8 @@ A definition is a class. Its methods work on NumPy arrays of any length, row by 
     inverse(a, b)      optional: a without b, which was combined into a. `exact_inverse` says that it is so to the last
                        bit; windows are then differences of running partials instead of being combined anew
 
-combine must not care about order: rows are combined as they arrive, within a batch, between batches and shards.
+combine must not care about order: rows are combined as they arrive, within a batch, between batches and shards. What a
+method is given it may only read.
 
 A partial is bounded: the columns of `state`, and a count by which a group without values is known; it answers null.
 Errors in a definition are told under its name, with the error itself as the cause.
@@ -84,8 +85,9 @@ class UserAggregate(ABC):
 
 
 def failed(label: str, where: str, error: Exception) -> BadAggregate:
-    """What a user is told of an error in their code."""
-    return BadAggregate(f"{label} failed in {where}: {type(error).__name__}: {str(error).rstrip('.')}.")
+    """What a user is told of an error in their code, in one line."""
+    said = " ".join(str(error).split()).rstrip(".")
+    return BadAggregate(f"{label} failed in {where}: {type(error).__name__}: {said}.")
 
 
 class UserAlgebra(Algebra):
@@ -176,10 +178,20 @@ class UserAlgebra(Algebra):
         return tuple(columns)
 
     def _raw(self, method: str, *arguments: Any) -> Any:
+        """States are shared with others that are still to be combined, so a definition may only read them."""
         try:
-            return getattr(self.definition, method)(*arguments)
+            return getattr(self.definition, method)(*map(_read_only, arguments))
         except Exception as error:
             raise failed(self.label, f"{method}()", error) from error
+
+
+def _read_only(argument: Any) -> Any:
+    if not isinstance(argument, tuple):
+        return argument
+    views = tuple(column.view() for column in argument)
+    for view in views:
+        view.flags.writeable = False
+    return views
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -245,5 +257,7 @@ class Udaf(Aggregate):
 
 def udaf(column: str | Sequence[str], definition: UserAggregate) -> Aggregate:
     """An aggregate of the user's own; of several columns a row counts where none is null."""
-    first, *others = [column] if isinstance(column, str) else column
-    return Udaf(first, tuple(others), definition)
+    columns = (column,) if isinstance(column, str) else tuple(column)
+    if not columns:
+        raise BadAggregate("udaf() needs at least one column.")
+    return Udaf(columns[0], columns[1:], definition)

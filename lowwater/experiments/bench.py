@@ -83,13 +83,19 @@ def as_table(report: BenchReport) -> Table:
 
 
 def plot(report: BenchReport, file: Path) -> None:
-    """Time per row of every engine, a group of bars a workload, on a logarithmic scale: the engines are far apart."""
     from matplotlib.figure import Figure
 
-    compared = list(dict.fromkeys(r.workload for r in report.results if r.engine != report.ours))
-    engines = list(dict.fromkeys(r.engine for r in report.results))
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
+    (_batches if report.by_batch else _bars)(axes, report)
+    axes.legend()
+    figure.savefig(file, dpi=120)
+
+
+def _bars(axes: Any, report: BenchReport) -> None:
+    """Time per row of every engine, a group of bars a workload, on a logarithmic scale: the engines are far apart."""
+    compared = list(dict.fromkeys(r.workload for r in report.results if r.engine != report.ours))
+    engines = list(dict.fromkeys(r.engine for r in report.results))
     width = 0.8 / len(engines)
     for i, engine in enumerate(engines):
         cost = {r.workload: r.per_row * 1e6 for r in report.results if r.engine == engine}
@@ -100,5 +106,13 @@ def plot(report: BenchReport, file: Path) -> None:
     axes.set_xticks(range(len(compared)), compared)
     axes.set_ylabel("microseconds a row")
     axes.set_title(f"{report.name}: time a row in steady state (less is better)")
-    axes.legend()
-    figure.savefig(file, dpi=120)
+
+
+def _batches(axes: Any, report: BenchReport) -> None:
+    """Every timed micro-batch of every engine in its order, round after round, from zero: a stall is a peak."""
+    for r in report.results:
+        axes.plot(range(1, len(r.batch_seconds) + 1), r.batch_seconds, marker="o", markersize=3, label=r.engine)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("micro-batch")
+    axes.set_ylabel("seconds")
+    axes.set_title(f"{report.name}: seconds of each micro-batch (level is better)")

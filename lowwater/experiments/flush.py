@@ -104,6 +104,7 @@ class Report(BenchReport):
 
     ours: ClassVar[str] = SLOW
     own_is: ClassVar[str] = "seconds of a micro-batch"
+    by_batch: ClassVar[bool] = True
 
     def _own(self) -> dict[str, float]:
         worst = {r.engine: max(r.batch_seconds) / median(r.batch_seconds) for r in self.results}

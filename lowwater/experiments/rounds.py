@@ -98,6 +98,8 @@ class BenchReport:
     pairs: ClassVar[dict[str, tuple[str, str]]] = {}
     """Two workloads each, of which our times per row are divided, by the text that says so."""
     own_is: ClassVar[str] = "lowwater's own time a row on the same rows"
+    by_batch: ClassVar[bool] = False
+    """Whether what is asked is how micro-batches differ among themselves: the plot then shows each of them."""
 
     @property
     def equal(self) -> bool:

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from lowwater.aggregates.ranks import kth, smallest
 from lowwater.aggregates.rollup import doubling, fold, prefix, scan
+from lowwater.aggregates.sorting import LONG, rank_each, sort_each
 from lowwater.errors import BadAggregate, UnknownColumn
 from tests import oracle
 from tests.laws.aggregates import (
@@ -238,6 +240,22 @@ def test_wavelet_agrees_with_sorting(codes: list[int]) -> None:
     assert kth(code, lo, hi, k).tolist() == [sorted(codes[i:j])[(j - i) // 3] for i, j in pairs]
     assert smallest(code * 0.5, lo, hi, of, k).tolist() == [sorted(codes[i:j])[(j - i) // 3] / 2 for i, j in pairs]
     assert prefix(code, lo, hi).tolist() == [sum(codes[i:j]) for i, j in pairs]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i1", "u4"])
+def test_segments_of_all_lengths_are_sorted_and_ranked(dtype: str) -> None:
+    """Short and long segments, with the keys by which short ones are filled up among the values."""
+    rng = np.random.default_rng(6)
+    offset = np.cumsum([0, *rng.permutation([0, 0, 1, 2, 3, 17, 500, LONG - 1, LONG, 3000])])
+    key = rng.integers(0, 100, offset[-1]).astype(dtype)
+    key[rng.random(len(key)) < 0.1] = np.nan if dtype[0] == "f" else np.iinfo(dtype).max
+    ordered = sort_each(key, offset)
+    rank, same = rank_each(key, offset)
+    assert np.array_equal(ordered, same, equal_nan=dtype[0] == "f")
+    for first, stop in pairwise(offset):
+        assert np.array_equal(ordered[first:stop], np.sort(key[first:stop]), equal_nan=dtype[0] == "f")
+        assert sorted(rank[first:stop]) == list(range(stop - first))
+        assert np.array_equal(ordered[first:stop][rank[first:stop]], key[first:stop], equal_nan=dtype[0] == "f")
 
 
 @few

@@ -150,7 +150,7 @@ class broken(lw.UserAggregate):
         return self.gives("lift", (values.to_numpy(),))
 
     def combine(self, a: Any, b: Any) -> Any:
-        return self.gives("combine", (a[0] + b[0],))
+        return self.gives("combine", a if self.how == "writes" else (a[0] + b[0],))
 
     def lower(self, partial: Any) -> Any:
         return self.gives("lower", partial)[0]
@@ -160,6 +160,8 @@ class broken(lw.UserAggregate):
             return state
         if self.how == "raises":
             raise ZeroDivisionError("by nothing")
+        if self.how == "writes":
+            state[0][:] = 0
         return {
             "one column more": (*state, state[0]),
             "no tuple": state[0],
@@ -173,6 +175,7 @@ FAILURES = {
     ("lift", "raises"): "broken(v) failed in lift(): ZeroDivisionError: by nothing.",
     ("combine", "raises"): "broken(v) failed in combine(): ZeroDivisionError: by nothing.",
     ("lower", "raises"): "broken(v) failed in lower(): ZeroDivisionError: by nothing.",
+    ("combine", "writes"): "broken(v) failed in combine(): ValueError: assignment destination is read-only.",
     ("lift", "one column more"): "broken(v) failed in lift(): the state has 1 columns, not 2.",
     ("lift", "no tuple"): "broken(v) failed in lift(): the state has 1 columns, not ndarray.",
     ("lift", "fewer rows"): "broken(v) failed in lift(): 3 rows gave an array of shape (2,).",
