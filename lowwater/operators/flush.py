@@ -108,8 +108,8 @@ class Flushing:
 
     @property
     def _size(self) -> int:
-        """A chunk of slow flush is what one batch may send, so that no chunk is ever cut."""
-        return min(_CHUNK, self._pace) if self._pace else _CHUNK
+        """Chunks of slow flush make up what one batch may send, so that none is ever cut."""
+        return self._pace // -(-self._pace // _CHUNK) if self._pace else _CHUNK
 
     def entries(self, rows: pa.Table) -> npt.NDArray[np.int64]:
         """The entry of each row's group in the table of lazy flush."""
