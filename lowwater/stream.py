@@ -237,7 +237,7 @@ class Windowed:
     groupBy = group_by
 
     def emit(
-        self, *, early: bool = False, allowed_lateness: Length | None = None, flush: Flush | None = None
+        self, *, early: bool | None = None, allowed_lateness: Length | None = None, flush: Flush | None = None
     ) -> Windowed:
         """When results leave. By default each once, when its window closes.
 
@@ -246,10 +246,13 @@ class Windowed:
         flush             lw.slow_flush() or lw.lazy_flush(): many answers leave a few at a time
         """
         ticks = Ticks(self._stream.schema.field(self._stream.progress).type)
-        lateness = 0 if allowed_lateness is None else ticks.length(allowed_lateness, "allowed_lateness")
+        lateness = self._lateness
+        if allowed_lateness is not None:
+            lateness = ticks.length(allowed_lateness, "allowed_lateness")
         if lateness < 0:
             raise BadWindow("allowed_lateness must not be negative.")
-        return dataclasses.replace(self, _early=early, _lateness=lateness, _flush=flush or EAGER)
+        early = self._early if early is None else early
+        return dataclasses.replace(self, _early=early, _lateness=lateness, _flush=flush or self._flush)
 
     def agg(
         self, strategy: str = "auto", late: str = "include", table: int | None = None, **aggregates: Aggregate

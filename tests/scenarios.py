@@ -315,17 +315,20 @@ class Scenario:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, kind: str) -> Scenario:
+def scenarios(draw: st.DrawFn, kind: str, aggregate: str | None = None, least: int = 0) -> Scenario:
+    """Of a kind of window; with this aggregate among others, and at least so many rows."""
     clock = CLOCKS[draw(st.sampled_from(sorted(CLOCKS)))]
     window = draw(windows(kind))
     names = [name for name in AGGREGATES if kind != "landmark" or name not in HOLISTIC]
     aggregates = draw(st.lists(st.sampled_from(names), min_size=1, max_size=5, unique=True))
+    if aggregate is not None:
+        aggregates = list(dict.fromkeys([aggregate, *aggregates[:1]]))
     group_by = draw(st.sampled_from(GROUPS))
     used = {column for name in aggregates for column in AGGREGATES[name][1][1:] if column in VALUES}
     columns = {name: KEYS[name] for name in group_by} | {name: VALUES[name] for name in used if name}
     blank = dict.fromkeys([name for name, _ in FIELDS])
     row = st.fixed_dictionaries(columns).map(lambda values: blank | values)
-    rows = draw(st.lists(st.tuples(st.integers(-60, 90), row), max_size=30))
+    rows = draw(st.lists(st.tuples(st.integers(-60, 90), row), min_size=least, max_size=max(30, 2 * least)))
 
     arrival = draw(st.sampled_from(ARRIVALS))
     ports, sources = draw(st.sampled_from([(1, False), (1, True), (2, False), (2, True)]))

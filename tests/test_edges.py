@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -175,3 +176,84 @@ def test_which_windows_are_complete_is_told() -> None:
     assert query.metrics().closed_below is None
     query.push(table([1, 35]))
     assert query.metrics().closed_below == 3
+
+
+def test_over_reads_all_columns_since_it_gives_its_rows_back() -> None:
+    table = pa.table({"ts": [1, 2, 3], "k": ["a", "b", "a"], "v": [1, 2, 3], "note": ["x", "y", "z"]})
+    query = lw.stream(table, name="rows", progress="ts", disorder=0).over("k", rows=(1, 0)).agg(s=lw.sum("v"))
+    assert query.plan.read_by(0) == ["ts", "k", "v", "note"]
+
+
+def test_over_all_time_holds_nothing_after_the_end() -> None:
+    table = pa.table({"ts": [1], "k": ["a"]})
+    stream = lw.stream(table.slice(0, 0), name="rows", progress="ts", disorder=0)
+    query = stream.over("k", range=(None, 0)).agg(n=lw.count()).start()
+    query.push([{"ts": 1, "k": "a"}, {"ts": 2, "k": "a"}])
+    query.push([{"ts": 50, "k": "b"}])
+    query.finish()
+    assert query.metrics().state_rows == 0
+
+
+class Weighted(lw.UserAggregate):
+    state, result = (pa.float64(),), pa.float64()
+
+    def __init__(self, weights: Any) -> None:
+        self.weights = weights
+
+    def lift(self, values: Any) -> Any:
+        return (values.to_numpy() * float(self.weights[1000]),)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return (a[0] + b[0],)
+
+    def lower(self, partial: Any) -> Any:
+        return partial[0]
+
+
+def test_two_definitions_that_differ_in_the_middle_of_an_array_are_two() -> None:
+    ones = np.ones(2001)
+    other = ones.copy()
+    other[1000] = 7.0
+    stream = lw.stream(pa.table({"ts": [1, 2], "v": [1, 1]}), name="rows", progress="ts", disorder=0)
+
+    def asked(first: Any, second: Any) -> lw.Query:
+        return stream.window(10).agg(a=lw.udaf("v", Weighted(first)), b=lw.udaf("v", Weighted(second)))
+
+    (row,) = asked(ones, other).collect().to_pylist()
+    assert (row["a"], row["b"]) == (2.0, 14.0)
+    assert asked(ones, other).plan.fingerprint(1) != asked(ones, ones).plan.fingerprint(1)
+    assert asked(ones, other).plan.fingerprint(1) == asked(ones.copy(), other.copy()).plan.fingerprint(1)
+
+
+def test_a_local_query_that_failed_goes_no_further() -> None:
+    def fails(values: pa.Array) -> float:
+        raise KeyError("nothing here")
+
+    stream = lw.stream(pa.table({"ts": [1], "v": [1]}), name="rows", progress="ts", disorder=0)
+    query = stream.window(10).agg(f=lw.holistic("v", fails, pa.float64())).start()
+    with pytest.raises(lw.LowwaterError, match="fails"):
+        query.push([{"ts": 1, "v": 1}, {"ts": 20, "v": 1}])
+    for go_on in (query.restart, query.finish):
+        with pytest.raises(lw.LowwaterError, match="has failed in the middle of a batch; start it anew"):
+            go_on()
+
+
+@pytest.mark.parametrize("more", [{"early": True}, {"table": 4}])
+def test_a_hint_at_skewed_groups_gives_way(more: dict[str, Any]) -> None:
+    stream = lw.stream(pa.table({"ts": [1], "k": ["a"]}), name="rows", progress="ts", disorder=0, groups="skewed")
+    window = stream.window(10).emit(early=more.get("early"))
+    assert window.group_by("k").agg(table=more.get("table"), n=lw.count()).plan.tactic == "wid"
+
+
+def test_punctuation_and_the_columns_of_over_belong_to_the_checkpoint() -> None:
+    table = pa.table({"ts": [1], "e": [True], "e2": [True], "u": [1]})
+
+    def marked(when: str) -> lw.Query:
+        return lw.stream(table, progress="ts", disorder=lw.punctuated(when, "u")).window(10).agg(n=lw.count())
+
+    assert marked("e").plan.fingerprint(1) != marked("e2").plan.fingerprint(1)
+
+    def over(columns: list[str]) -> lw.Query:
+        return lw.stream(table.select(columns), progress="ts", disorder=0).over(rows=(1, 0)).agg(n=lw.count())
+
+    assert over(["ts", "u"]).plan.fingerprint(1) != over(["ts", "u", "e"]).plan.fingerprint(1)

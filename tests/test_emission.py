@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowwater as lw
+from lowwater.state.segments import Segment, unpack
 from lowwater.windows.context_free import Landmark, Sliding
 from lowwater.windows.spec import Tuples
 from tests.oracle import aggregate_windows
@@ -150,6 +151,37 @@ def test_early_answers_of_a_landmark_grow() -> None:
     ]
 
 
+def test_late_rows_of_a_landmark_revise_all_windows_after_them() -> None:
+    query = stream().window("all", 10).emit(allowed_lateness=1000).agg(n=lw.count()).start()
+    query.push([{"ts": t, "k": "a", "v": 0} for t in (5, 60)])
+    told = query.push([{"ts": 15, "k": "a", "v": 0}]).to_pylist()
+    assert [(r["emitted"], r["wid"], r["n"]) for r in told] == [("revised", wid, 2) for wid in (1, 2, 3, 4)]
+    assert [(r["emitted"], r["wid"], r["n"]) for r in query.finish().to_pylist()] == [("final", 5, 2), ("final", 6, 3)]
+
+
+def test_early_answers_of_a_landmark_reach_to_the_newest_row_of_all() -> None:
+    late_by_1000 = lw.stream(SCHEMA.empty_table(), name="rows", progress="ts", disorder=1000)
+    query = late_by_1000.window("all", 10).emit(early=True).group_by("k").agg(n=lw.count()).start()
+    query.push([{"ts": 5, "k": "a", "v": 0}, {"ts": 35, "k": "b", "v": 0}])
+    query.restart()
+    told = query.push([{"ts": 6, "k": "a", "v": 0}]).to_pylist()
+    assert [(r["wid"], r["n"]) for r in told] == [(0, 2), (1, 2), (2, 2), (3, 2)]
+
+
+def test_early_answers_leave_nothing_behind() -> None:
+    query = stream().window(10).emit(early=True).group_by("k").agg(n=lw.count()).start()
+    for t in range(0, 300, 3):
+        query.push([{"ts": t, "k": str(t % 7), "v": 0}])
+    operator = query._shards[0].operator
+    assert operator._unsaid.span(-OPEN, OPEN) is None  # type: ignore[attr-defined]
+    assert operator._fresh.span(-OPEN, OPEN) is None  # type: ignore[attr-defined]
+
+
+def test_options_of_emission_add_up() -> None:
+    asked = stream().window(10).emit(early=True).emit(allowed_lateness=3).agg(n=lw.count())
+    assert (asked.plan.what.early, asked.plan.what.lateness) == (True, 3)
+
+
 @pytest.mark.parametrize("strategy", ["wid", "panes", "buffer", "adaptive"])
 @settings(max_examples=30)
 @given(rows=rows_drawn, cuts=cuts_drawn, shape=slides)
@@ -222,3 +254,30 @@ def test_lazy_flush_lets_answers_go_when_their_groups_come_again() -> None:
     query.restart()
     assert sorted(query.push([{"ts": 22, "k": name, "v": 0} for name in "ab"]).column("k").to_pylist()) == ["a"]
     assert [row["k"] for row in query.finish().to_pylist() if row["wid"] == 0] == ["c"]
+
+
+@pytest.mark.parametrize("after", [None, lw.slow_flush(2), lw.lazy_flush(entries=2)], ids=str)
+@pytest.mark.parametrize("before", [lw.slow_flush(1), lw.lazy_flush(entries=1000)], ids=str)
+def test_another_flush_after_a_restart_loses_no_answer(before: Any, after: Any) -> None:
+    def asked(how: Any) -> Any:
+        return stream().window(10).emit(flush=how).group_by("k").agg(n=lw.count()).start(shards=2)
+
+    first, second = asked(before), asked(after)
+    out = first.push([{"ts": 1, "k": name, "v": 0} for name in "abcdef"]).to_pylist()
+    out += first.push([{"ts": 20, "k": "a", "v": 0}]).to_pylist()
+    for old, new in zip(first._shards, second._shards, strict=True):
+        saved = old.snapshot()
+        stored = {id: segment.data for id, segment in saved.segments.items()}
+        new.restore(saved.head, lambda id, new=new, stored=stored: Segment(new.decode(unpack(stored[id])), id, None, 0))
+    out += second.push([{"ts": 21, "k": "b", "v": 0}]).to_pylist()
+    out += second.finish().to_pylist()
+    assert sorted((r["wid"], r["k"], r["n"]) for r in out) == sorted(
+        [*((0, name, 1) for name in "abcdef"), (2, "a", 1), (2, "b", 1)]
+    )
+
+
+def test_results_are_counted_when_they_leave() -> None:
+    query = stream().window(10).emit(flush=lw.slow_flush(2, windows=50)).group_by("k").agg(n=lw.count()).start()
+    query.push([{"ts": 1, "k": name, "v": 0} for name in "abcdefg"])
+    query.push([{"ts": 20, "k": "z", "v": 0}])
+    assert query.metrics().result_rows == query.result().num_rows == 2

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lowwater as lw
 from tests.compare import difference, ticks
-from tests.scenarios import AGGREGATES, GRID, KINDS, scenarios
+from tests.scenarios import AGGREGATES, GRID, HOLISTIC, KINDS, scenarios
 
 Row = dict[str, Any]
 
@@ -29,7 +29,7 @@ def test_every_aggregate_of_the_api_takes_part() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_local_backend_is_the_definition(kind: str, data: st.DataObject) -> None:
     scenario = data.draw(scenarios(kind))
@@ -38,6 +38,20 @@ def test_local_backend_is_the_definition(kind: str, data: st.DataObject) -> None
     numbers = query.metrics()
     assert (numbers.late_rows, query.late_output().num_rows) == (0, 0)
     assert (numbers.rows, numbers.result_rows, numbers.state_rows) == (len(scenario.rows), query.result().num_rows, 0)
+
+
+PAIRS = [(kind, name) for kind in KINDS for name in AGGREGATES if kind != "landmark" or name not in HOLISTIC]
+
+
+@pytest.mark.parametrize(("kind", "aggregate"), PAIRS)
+@settings(max_examples=3)
+@given(data=st.data())
+def test_every_aggregate_over_every_kind_of_window(kind: str, aggregate: str, data: st.DataObject) -> None:
+    """Few examples a pair, but each with rows enough for several windows and groups."""
+    scenario = data.draw(scenarios(kind, aggregate, least=12))
+    query = scenario.run()
+    assert difference(query.result(), scenario.expected(), scenario.group_by) == ""
+    assert query.metrics().state_rows == 0
 
 
 @pytest.mark.parametrize("kind", GRID)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.aggregates.base import Algebra, Partial, concat, from_arrow, take, to_arrow
+from lowwater.aggregates.sorting import order_of
 from lowwater.model.columns import whole
 
 Codes = npt.NDArray[np.int64]
@@ -140,7 +141,13 @@ def _cells(group: Codes, slot: Slots) -> tuple[npt.NDArray[np.intp], Codes, Slot
         number[cells] = np.arange(len(cells))
         return number[code], cells // width, cells % width + low, len(cells) == n
     if space < 1 << 62:
-        cells, cell = np.unique(group * width + (slot - low), return_inverse=True)
+        code = group * width + (slot - low)
+        order = order_of(code, space)
+        ascending = code[order]
+        new = np.concatenate([[True], ascending[1:] != ascending[:-1]])
+        cell = np.empty(n, np.intp)
+        cell[order] = np.cumsum(new) - 1
+        cells = ascending[new]
         return cell, cells // width, cells % width + low, len(cells) == n
     order = np.lexsort((slot, group))
     g, s = group[order], slot[order]

@@ -36,6 +36,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -74,14 +75,21 @@ class UserAggregate(ABC):
     def lower(self, partial: Any) -> Any: ...
 
     def inverse(self, a: Any, b: Any) -> Any:
-        raise NotImplementedError
+        raise TypeError(f"{self.name} has no inverse.")
 
     @classmethod
     def has_inverse(cls) -> bool:
         return cls.inverse is not UserAggregate.inverse
 
     def __repr__(self) -> str:
-        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in sorted(vars(self).items()))})"
+        return f"{self.name}({', '.join(f'{name}={_told(value)}' for name, value in sorted(vars(self).items()))})"
+
+
+def _told(value: Any) -> str:
+    """The repr; arrays, whose repr leaves out the middle, by their type and content."""
+    if isinstance(value, np.ndarray):
+        return f"array({value.dtype}, {value.shape}, {blake2b(value.tobytes(), digest_size=8).hexdigest()})"
+    return repr(value)
 
 
 def failed(label: str, where: str, error: Exception) -> BadAggregate:
@@ -150,7 +158,7 @@ class UserAlgebra(Algebra):
         values = self._raw("lower", tuple(c[seen] for c in partial[1:]))
         try:
             results = values.cast(self.result) if isinstance(values, pa.Array) else pa.array(values, self.result)
-        except (pa.ArrowException, TypeError, ValueError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise failed(self.label, "lower(), which does not give its declared result", error) from error
         if len(results) != seen.sum():
             raise BadAggregate(f"{self.label} failed in lower(): {seen.sum()} partials gave {len(results)} results.")
@@ -248,8 +256,8 @@ class Udaf(Aggregate):
         return f"udaf({', '.join(map(repr, self.columns))}, {self.definition!r})"
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Udaf) and type(self.definition) is type(other.definition)
-        return same and repr(self) == repr(other)
+        """One definition in one plan is one object: what a repr does not tell cannot mix two of them up."""
+        return isinstance(other, Udaf) and self.definition is other.definition and self.columns == other.columns
 
     def __hash__(self) -> int:
         return hash(repr(self))

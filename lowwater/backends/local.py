@@ -156,6 +156,14 @@ class LocalQuery:
 
     def __post_init__(self) -> None:
         self._shards = [Shard(self.plan, i, self.shards) for i in range(self.shards)]
+        self._failed = False
+
+    def _refuse_failed(self) -> None:
+        if self._failed:
+            raise LowwaterError(
+                f"The query over {self.plan.name!r} has failed in the middle of a batch; start it anew and push its "
+                "rows again."
+            )
 
     def push(self, rows: pa.Table | list[dict[str, Any]], port: int = 0, clock: int | None = None) -> pa.Table:
         """Rows of one input as a micro-batch; returns the results that it closes."""
@@ -174,12 +182,15 @@ class LocalQuery:
         return self._apply([], None, True)
 
     def _apply(self, messages: list[bytes], clock: int | None, end: bool) -> pa.Table:
+        self._refuse_failed()
         closed: list[pa.Table] = []
+        self._failed = True  # until this is through: half a batch in some shards is no state to go on from
         for i, shard in enumerate(self._shards):
             runs = [decode(messages[i], self.plan, shard.bucket)] if messages else []
             out = shard.apply(runs, clock, end)
             closed += out.results
             self.late_rows += out.late
+        self._failed = False
         self.results += closed
         return self._together(closed)
 
@@ -201,6 +212,7 @@ class LocalQuery:
 
     def restart(self) -> None:
         """Stops and starts from a snapshot through bytes, as a crash and restart would."""
+        self._refuse_failed()
         self._shards = [_revived(shard) for shard in self._shards]
 
 

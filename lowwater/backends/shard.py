@@ -103,7 +103,7 @@ class Shard:
 
     def _flush(self, runs: Sequence[Run], out: Output) -> None:
         """Holds answers back as the policy says; the end of the stream leaves nothing behind."""
-        if self.plan.flush == EAGER:
+        if self.plan.flush == EAGER and not self.flushing.rows:
             return
         for answers in out.results:
             self.flushing.push(answers)
@@ -258,7 +258,7 @@ class Shard:
             null_rows=self.nulls,
             late_rows=counts.late,
             dropped_rows=counts.dropped,
-            result_rows=counts.results,
+            result_rows=counts.results - self.flushing.rows,
             state_rows=held.rows + self.flushing.rows + sum(segment.value.num_rows for segment in self.waiting),
             state_bytes=held.bytes + self.flushing.bytes + sum(segment.size for segment in self.waiting),
             low_watermark=shown(self.meld.emitted, ticks),

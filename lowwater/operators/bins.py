@@ -57,7 +57,7 @@ class Bins(Keeping):
         self._blocks.absorb(grouped)
 
     def close(self, opened: int, stop: int) -> Closed | None:
-        bins = self._blocks.together(below=stop)
+        bins = self._blocks.in_order(below=stop)
         if bins is None:
             return None
         ends = (bins.slot >= opened) & (bins.slot < stop)

@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lowwater.aggregates.base import Algebra
+from lowwater.aggregates.base import Algebra, take
 from lowwater.aggregates.grouped import Grouped, Slots, gather, merge, regroup
+from lowwater.aggregates.sorting import by_group
 from lowwater.state.segments import Segment
 
 BLOCKS = 16
@@ -90,6 +91,20 @@ class Blocks:
             return parts[0]
         rows = gather(parts)
         return regroup(rows.keys, rows.group, rows.slot, rows.partials, self._algebras)
+
+    def in_order(self, below: int | None = None) -> Grouped | None:
+        """As `together`, for state that outlasts many batches: what waits will mostly stay, so it is settled first.
+
+        Blocks follow each other in time and share no slot, so laying the rows of each group one after the other sorts.
+        """
+        self.settle()
+        parts = self.parts(below)
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        rows = gather(parts)
+        order, _ = by_group(rows.group, rows.keys.num_rows)
+        partials = tuple(tuple(take(column, order) for column in partial) for partial in rows.partials)
+        return Grouped(rows.keys, rows.group[order], rows.slot[order], partials)
 
     @property
     def rows(self) -> int:

@@ -74,6 +74,8 @@ class Chunk:
     segment: Segment[pa.Table]
     wid: int
     gone: Mask
+    entries: int = 0
+    """The size of the table that the entries are of."""
 
     def left(self) -> pa.Table:
         rows = self.segment.value if not self.gone.any() else self.segment.value.filter(pa.array(~self.gone))
@@ -102,9 +104,14 @@ class Flushing:
         for start, stop in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
             for at in range(start, stop, self._size):
                 rows = answers.take(pa.array(order[at : min(at + self._size, stop)])).combine_chunks()
-                rows = rows.append_column(_ENTRY, pa.array(self.entries(rows).astype(np.int32)))
                 gone = np.zeros(rows.num_rows, np.bool_)
-                self._chunks.append(Chunk(Segment.of(rows, {"answers": rows}), int(sorted_wids[start]), gone))
+                wid = int(sorted_wids[start])
+                self._chunks.append(Chunk(self._written(rows), wid, gone, self.policy.entries))
+
+    def _written(self, answers: pa.Table) -> Segment[pa.Table]:
+        """Answers with the entries of their groups."""
+        rows = answers.append_column(_ENTRY, pa.array(self.entries(answers).astype(np.int32)))
+        return Segment.of(rows, {"answers": rows})
 
     @property
     def _size(self) -> int:
@@ -119,7 +126,8 @@ class Flushing:
 
     def pace(self, opened: int, needed: npt.NDArray[np.int64]) -> list[pa.Table]:
         """The answers that leave with this batch: what is due, and what the policy lets go. `needed` are entries."""
-        due = [chunk for chunk in self._chunks if chunk.wid < opened - self.policy.windows]
+        eager = self.policy == EAGER  # after a restart with another policy there may be answers that wait
+        due = [chunk for chunk in self._chunks if eager or chunk.wid < opened - self.policy.windows]
         out = [chunk.left() for chunk in due]
         kept = self._chunks[len(due) :] if self._chunks[: len(due)] == due else _without(self._chunks, due)
         if self.policy.name == "slow":
@@ -141,7 +149,7 @@ class Flushing:
         if not leaving.any():
             return chunk
         out.append(chunk.segment.value.filter(pa.array(leaving)).drop_columns([_ENTRY]))
-        return Chunk(chunk.segment, chunk.wid, chunk.gone | leaving)
+        return Chunk(chunk.segment, chunk.wid, chunk.gone | leaving, chunk.entries)
 
     @property
     def rows(self) -> int:
@@ -156,16 +164,19 @@ class Flushing:
         head, segments = [], []
         for chunk in self._chunks:
             gone = Segment.of(chunk.gone, {"gone": pa.table({"gone": chunk.gone})}) if chunk.gone.any() else None
-            head.append({"id": chunk.segment.id, "wid": chunk.wid, "gone": gone and gone.id})
+            saved = {"id": chunk.segment.id, "wid": chunk.wid, "gone": gone and gone.id}
+            head.append(saved | {"entries": chunk.entries})
             segments += [chunk.segment, *([gone] if gone else [])]
         return head, segments
 
     def restore(self, head: Sequence[dict[str, Any]], load: Load) -> None:
         self._chunks = []
         for saved in head:
-            segment = load(saved["id"])
-            none = np.zeros(segment.value.num_rows, np.bool_)
-            self._chunks.append(Chunk(segment, saved["wid"], load(saved["gone"]).value if saved["gone"] else none))
+            segment, entries = load(saved["id"]), saved["entries"]
+            if entries != self.policy.entries:  # the policy has changed, and with it the table
+                segment, entries = self._written(segment.value.drop_columns([_ENTRY])), self.policy.entries
+            gone = load(saved["gone"]).value if saved["gone"] else np.zeros(segment.value.num_rows, np.bool_)
+            self._chunks.append(Chunk(segment, saved["wid"], gone, entries))
 
     @staticmethod
     def decode(tables: dict[str, pa.Table]) -> object:

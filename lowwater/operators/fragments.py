@@ -31,10 +31,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Algebra, Group, Partial, take
+from lowwater.aggregates.base import Algebra, Group, Partial, argument, take
 from lowwater.aggregates.grouped import Grouped, factorise, gather, stack, without_columns
 from lowwater.aggregates.rollup import idempotent
-from lowwater.model.columns import whole
 from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.windows.context_aware import Session
 
@@ -89,7 +88,7 @@ class Fragments(Bucket):
         group, distinct = factorise(self.keys(rows))
         order = np.argsort(ascending(group, time))
         cell, new = self._cut(order, group[order], time[order], time[order])
-        values = [None if a.column is None else whole(rows.column(a.column)) for a in self.what.distinct]
+        values = [argument(aggregate, rows) for aggregate in self.what.distinct]
         lifted = zip(self.algebras, [*values, None], strict=True)
         partials = tuple(algebra.lift(value, time, cell, len(new)) for algebra, value in lifted)
         return Grouped(distinct, group[new], time[new], partials)

@@ -31,10 +31,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Partial, concat, take
+from lowwater.aggregates.base import Partial, argument, concat, take
 from lowwater.aggregates.grouped import Grouped, factorise, gather, pick, regroup, stack, without_columns
 from lowwater.aggregates.sorting import by_group
-from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.routing import route
 from lowwater.model.ticks import END, NEVER
@@ -197,7 +196,7 @@ class OverAggregate(Aggregation):
     def _moves(self, history: History) -> bool:
         """Whether the low-watermark alone completes a frame there, or puts a row out of reach."""
         back, ahead = self.window.reach
-        if self.window.frame == "rows":
+        if self.window.frame == "rows" or self.low == END:
             return self.low == END
         return history.oldest_open < self.low - ahead or history.oldest_kept < self.low - ahead - back
 
@@ -223,7 +222,7 @@ class OverAggregate(Aggregation):
         time, each = self.bucket.ticks(rows), np.arange(rows.num_rows)
         partials = []
         for i, (aggregate, algebra) in enumerate(zip(self.what.distinct, self.bucket.algebras, strict=True)):
-            values = None if aggregate.column is None else whole(rows.column(aggregate.column))
+            values = argument(aggregate, rows)
             partial = algebra.lift(values, time, each, len(each))
             if past is not None:
                 partial = tuple(concat([a, b]) for a, b in zip(past.partials[i], partial, strict=True))

@@ -13,7 +13,6 @@ import numpy as np
 
 from lowwater.aggregates.grouped import Codes, Grouped, Slots, cover, factorise, gather, stack
 from lowwater.operators.aggregation import Closed
-from lowwater.windows.spec import OPEN_END
 
 Wids = Callable[[Slots], tuple[Slots, Slots]]
 
@@ -33,12 +32,11 @@ class Touched:
         self._cells = None
 
     def span(self, first: int, stop: int) -> tuple[int, int] | None:
-        """The touched windows among first <= id < stop; of open id ranges only up to the newest pane."""
+        """The touched windows among first <= id < stop, from the first to the last of them."""
         if self._cells is None:
             return None
         low, high = self._wids(self._cells.slot)
-        high = np.where(high == OPEN_END, low.max(), high)
-        start, stop = max(first, int(low.min())), min(stop, int(high.max()) + 1)
+        start, stop = max(first, int(low.min())), min(stop - 1, int(high.max())) + 1
         return (start, stop) if start < stop else None
 
     def among(self, closed: Closed, start: int, stop: int) -> Closed:

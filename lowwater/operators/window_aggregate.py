@@ -96,6 +96,7 @@ class WindowAggregate(Aggregation):
         self.keeping = keeping(what, self.bucket.algebras)
         self.kept = FIRST
         self.revision = 0
+        self.newest = FIRST
         self._unsaid = Touched(self.window.pane_wids)  # since closed windows were last revised
         self._fresh = Touched(self.window.pane_wids)  # since the last batch ended
 
@@ -128,13 +129,20 @@ class WindowAggregate(Aggregation):
         kept = grouped.where(~gone)
         if len(kept):
             self.keeping.absorb(kept, self.kept)
-            if self.what.revises:
+            if self.what.lateness:
                 self._unsaid.note(kept)
-                self._fresh.note(kept)
+            if self.what.early:
+                self._note(kept)
         if reduced.rows is None or not missed.any():
             return []
         first, last = self.window.bounds(self.bucket.places(reduced.rows, self.bucket.ticks(reduced.rows)))
         return [self._late(reduced.rows, first, last, self._missed(first, last)[0])]
+
+    def _note(self, grouped: Grouped) -> None:
+        """What early answers are about; of open id ranges (landmarks) they go as far as the newest row."""
+        self._fresh.note(grouped)
+        first, last = self.window.pane_wids(grouped.slot)
+        self.newest = max(self.newest, int(np.where(last == OPEN_END, first, last).max()))
 
     def _missed(self, first: Any, last: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Which have missed a window of theirs, and which all of them: after the end, also those of open id ranges."""
@@ -193,7 +201,7 @@ class WindowAggregate(Aggregation):
             return []
         out = self._revised()
         if self.what.early and self.opened < OPEN_END:
-            out += self._again(self._fresh, self.opened, int(OPEN_END), EARLY)
+            out += self._again(self._fresh, self.opened, self.newest + 1, EARLY)
         self._fresh.forget()
         self.revision += 1
         return out
@@ -229,13 +237,15 @@ class WindowAggregate(Aggregation):
             "opened": self.opened,
             "kept": self.kept,
             "revision": self.revision,
+            "newest": self.newest,
             "counts": dict(vars(self.counts)),
             "segments": {name: segment.id for name, segment in segments.items()},
         }
         return Snapshot(head, {segment.id: segment for segment in segments.values()})
 
     def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.opened, self.kept, self.revision = head["opened"], head["kept"], head["revision"]
+        self.opened, self.kept = head["opened"], head["kept"]
+        self.revision, self.newest = head["revision"], head["newest"]
         self.counts = Counts(**head["counts"])
         self.keeping.restore({name: load(id) for name, id in head["segments"].items()})
 

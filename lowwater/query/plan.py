@@ -131,7 +131,8 @@ class Plan:
         """The columns that must be read of an input; all others can be pruned."""
         i = self.inputs[port]
         extra = [i.source, i.keep, *((i.punctuation.when, i.punctuation.upto) if i.punctuation else ())]
-        return list(dict.fromkeys([*self.what.columns, *(name for name in extra if name)]))
+        wanted = self.what.schema.names if self.tactic == "over" else self.what.columns  # OVER gives its rows back
+        return list(dict.fromkeys([*wanted, *(name for name in extra if name)]))
 
     def fingerprint(self, shards: int) -> dict[str, object]:
         """What must not change between two runs on one checkpoint; `query` covers all but the number of shards."""
@@ -145,9 +146,13 @@ class Plan:
             self.tactic,
             [[str(field) for field in algebra.fields] for algebra in self.what.algebras()],
             [
-                (i.name, i.source, type(i.policy).__name__, list(i.policy.empty(0).shape[1:]), i.idle is not None)
+                (
+                    (i.name, i.source, type(i.policy).__name__, list(i.policy.empty(0).shape[1:]), i.idle is not None),
+                    repr(i.punctuation),
+                )
                 for i in self.inputs
             ],
+            str(self.what.schema) if self.tactic in ("over", "sessions") else None,  # whole rows are in their state
         ]
         text = json.dumps(meaning, default=str)
         return {"query": blake2b(text.encode(), digest_size=8).hexdigest(), "shards": shards, "meaning": text}

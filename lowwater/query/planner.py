@@ -49,12 +49,14 @@ def plan(
     """Chooses the tactic, or refuses with a sentence."""
     refuse_columns(what)
     algebras = what.algebras()  # binds every aggregate to its column: types are refused here, before anything runs
-    choice = choose(what, algebras, all(i.skewed for i in inputs))
+    # Skewed groups are a hint: it gives way to what is asked for and needs partials.
+    choice = choose(what, algebras, all(i.skewed for i in inputs) and not what.revises and table is None)
     if strategy not in ("auto", choice.tactic):
         choice = Choice(_override(strategy, what), f"asked for by strategy={strategy!r}")
-    _refuse_extras(what, choice.tactic, flush, table)
     reason = Reason(choice.why, bound_text(what, choice.tactic, inputs))
-    return Plan(tuple(inputs), what, choice.tactic, reason, flush, table)
+    planned = Plan(tuple(inputs), what, choice.tactic, reason, flush, table)
+    _refuse_extras(planned)
+    return planned
 
 
 def choose(what: WindowedAggregation, algebras: Sequence[Algebra], skewed: bool) -> Choice:
@@ -130,8 +132,9 @@ def _override(strategy: str, what: WindowedAggregation) -> str:
     return strategy
 
 
-def _refuse_extras(what: WindowedAggregation, tactic: str, flush: Flush, table: int | None) -> None:
+def _refuse_extras(planned: Plan) -> None:
     """Early answers, revisions, flushing and the low-level table, where they cannot work."""
+    what, tactic, flush, table = planned.what, planned.tactic, planned.flush, planned.table
     if what.late not in ("include", "drop"):
         raise LowwaterError(f"late={what.late!r} is unknown; use 'include' (in open windows) or 'drop' (from all).")
     if what.late == "drop" and tactic in OPERATORS:
@@ -149,7 +152,7 @@ def _refuse_extras(what: WindowedAggregation, tactic: str, flush: Flush, table: 
             f"each answered once; leave out the {flush.name} flush here."
         )
     if table is not None:
-        if table < 1:
+        if isinstance(table, bool) or table < 1:
             raise LowwaterError(f"table= is the number of entries of the low-level table and at least 1, not {table}.")
-        if tactic not in ANSWERED_AGAIN:
-            raise BadWindow(f"table= reduces rows at the source, which strategy {tactic!r} does not do; leave it out.")
+        if planned.sends_rows or tactic not in ANSWERED_AGAIN:
+            raise BadWindow("table= reduces rows at the source by pane, which this window does not do; leave it out.")

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from lowwater.errors import BadAggregate, BadProgress, LowwaterError, UnknownColumn
 from lowwater.operators.aggregation import LATE_COLUMNS
-from lowwater.operators.bucket import EMITTED, ROW, WindowedAggregation
+from lowwater.operators.bucket import EMITTED, WindowedAggregation
 from lowwater.windows.over import Over
 
 RESERVED = ("wid", "window_start", "window_end")
@@ -28,8 +28,8 @@ def refuse_columns(what: WindowedAggregation) -> None:
     for name in what.schema.names:
         if name in LATE_COLUMNS:
             raise LowwaterError(f"The stream has a column {name!r}, which the late output adds itself; rename it.")
-        if name == ROW:
-            raise LowwaterError(f"The stream has a column {name!r}, in which lowwater numbers rows; rename it.")
+        if name.startswith("__lw_"):
+            raise LowwaterError(f"The stream has a column {name!r}; names that begin with __lw_ are lowwater's own.")
     names = list(what.schema.names) if over else [*reserved, *what.group_by]
     for name, _ in what.aggregates:
         if name in names:

@@ -42,8 +42,8 @@ class Over:
     def __post_init__(self) -> None:
         one_of_orders(self.frame, get_args(Frame))
         for name, length in (("PRECEDING", self.preceding), ("FOLLOWING", self.following)):
-            if length is not None and not 0 <= length < 1 << 61:
-                raise BadWindow(f"{name} must be zero or more and below 2^61, but is {length}.")
+            if length is not None and (not isinstance(length, int) or not 0 <= length < 1 << 61):
+                raise BadWindow(f"{name} must be a whole number, zero or more and below 2^61, but is {length!r}.")
         if self.following is None:
             raise BadWindow("UNBOUNDED FOLLOWING would answer no row before the stream ends; give FOLLOWING a bound.")
 

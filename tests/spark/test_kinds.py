@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
@@ -20,7 +21,10 @@ from tests.spark.kinds import KINDS, comparable, locally
 pytestmark = pytest.mark.spark
 
 ONCE = {"availableNow": True}
-PIECES = parts(rows(3_000, seconds=30, keys=20, seed=11), 4)
+READ = rows(3_000, seconds=30, keys=20, seed=11)
+PIECES = parts(READ.append_column("note", pc.cast(READ["key"], "string")), 4)
+"""With a column that no query computes with."""
+SCHEMA = "ts timestamp, key bigint, val double, note string"
 KILLED_KINDS = ["partitioned by time", "by ranks", "session", "slow flush"]
 
 
@@ -35,12 +39,12 @@ def test_a_restarted_query_answers_as_if_it_never_stopped(kind: str, spark: Spar
     source, out, checkpoint = tmp_path / "in", str(tmp_path / "out"), str(tmp_path / "checkpoint")
     for i, piece in enumerate(PIECES[:2]):
         write_part(piece, source, i)
-    first = KINDS[kind](streaming(spark, source)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
+    first = KINDS[kind](streaming(spark, source, SCHEMA)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
     first.await_termination()
     assert first.metrics().state_rows > 0
     for i, piece in enumerate(PIECES[2:], start=2):
         write_part(piece, source, i)
-    second = KINDS[kind](streaming(spark, source)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
+    second = KINDS[kind](streaming(spark, source, SCHEMA)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
     second.await_termination()
     second.finish()
     expected = comparable(locally(kind, PIECES))
@@ -57,7 +61,7 @@ from pyspark.sql import SparkSession
 from tests.spark.answers import streaming
 from tests.spark.kinds import KINDS
 
-place, *kinds = sys.argv[1:]
+place, schema, *kinds = sys.argv[1:]
 spark = (
     SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g").getOrCreate()
@@ -75,7 +79,7 @@ for kind in kinds:  # the next one starts when this one stands in the middle of 
             reached.set()
             threading.Event().wait()
 
-    KINDS[kind](streaming(spark, Path(place) / "in")).start(
+    KINDS[kind](streaming(spark, Path(place) / "in", schema)).start(
         checkpoint=f"{place}/{kind}/checkpoint", results=write, trigger={"availableNow": True}
     )
     reached.wait()
@@ -89,7 +93,7 @@ def test_queries_killed_in_the_middle_of_a_batch_lose_nothing_and_repeat_nothing
     for i, piece in enumerate(PIECES):
         write_part(piece, tmp_path / "in", i)
     child = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path), *KILLED_KINDS],
+        [sys.executable, "-c", KILLED, str(tmp_path), SCHEMA, *KILLED_KINDS],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -110,7 +114,7 @@ def test_queries_killed_in_the_middle_of_a_batch_lose_nothing_and_repeat_nothing
     for kind in KILLED_KINDS:
         place = tmp_path / kind
         assert len(list((place / "checkpoint" / "commits").glob("[0-9]*"))) == 2, "batches 0 and 1, and not batch 2"
-        again = KINDS[kind](streaming(spark, tmp_path / "in")).start(
+        again = KINDS[kind](streaming(spark, tmp_path / "in", SCHEMA)).start(
             checkpoint=str(place / "checkpoint"), results=str(place / "out"), trigger=ONCE
         )
         again.await_termination()
