@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Grouped, cover, gather, merge, regroup, runs
 from lowwater.errors import LowwaterError
-from lowwater.operators.blocks import BLOCKS, Blocks
 from lowwater.operators.bucket import WindowedAggregation
-from lowwater.operators.window_aggregate import Closed, Keeping
+from lowwater.operators.in_blocks import InBlocks
+from lowwater.operators.window_aggregate import Closed
 from lowwater.state.segments import Segment
 from lowwater.windows.context_free import Landmark, Sliding
 from lowwater.windows.spec import OPEN_END
@@ -32,14 +31,12 @@ MOST_ANSWERS = 200_000_000
 """A landmark window answers for every group at every slide, however long nothing came; beyond this it is a mistake."""
 
 
-class PanePartials(Keeping):
+class PanePartials(InBlocks):
     """Partials by pane, in blocks of panes."""
 
     def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
         self._window = what.grid
-        self._algebras = algebras
-        per_window = what.grid.panes_per_window if isinstance(what.grid, Sliding) else 1
-        self._blocks = Blocks(algebras, per_window // BLOCKS)
+        super().__init__(algebras, what.grid.panes_per_window if isinstance(what.grid, Sliding) else 1)
 
     def absorb(self, grouped: Grouped, opened: int) -> None:
         self._blocks.absorb(grouped)
@@ -62,19 +59,6 @@ class PanePartials(Keeping):
 
     def expire(self, stop: int) -> None:
         self._blocks.keep(lambda pane: self._window.pane_wids(pane)[1] >= stop)
-
-    def segments(self) -> dict[str, Segment[Any]]:
-        return self._blocks.segments()
-
-    def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        self._blocks.restore(segments)
-
-    def decode(self, tables: dict[str, pa.Table]) -> Grouped:
-        return Grouped.of_tables(tables, self._algebras)
-
-    @property
-    def rows(self) -> int:
-        return self._blocks.rows
 
 
 class LandmarkPartials(PanePartials):

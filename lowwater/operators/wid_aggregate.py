@@ -7,29 +7,25 @@ tumbling windows that is one window, and nothing beats it; where windows overlap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra, take
 from lowwater.aggregates.grouped import Grouped, regroup
-from lowwater.operators.blocks import BLOCKS, Blocks
 from lowwater.operators.bucket import WindowedAggregation
-from lowwater.operators.window_aggregate import Closed, Keeping
-from lowwater.state.segments import Segment
+from lowwater.operators.in_blocks import InBlocks
+from lowwater.operators.window_aggregate import Closed
 from lowwater.windows.context_free import Sliding
 
 
-class WindowPartials(Keeping):
+class WindowPartials(InBlocks):
     """Partials by window id, in blocks of ids."""
 
     def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
         self._window = what.grid
-        self._algebras = algebras
         self._one_pane = isinstance(what.grid, Sliding) and what.grid.panes_per_window == 1
         first, last = what.grid.pane_wids(np.zeros(1, np.int64))
-        self._blocks = Blocks(algebras, int(last[0] - first[0] + 1) // BLOCKS)
+        super().__init__(algebras, int(last[0] - first[0] + 1))
 
     def absorb(self, grouped: Grouped, opened: int) -> None:
         first, last = self._window.pane_wids(grouped.slot)
@@ -54,16 +50,3 @@ class WindowPartials(Keeping):
 
     def expire(self, stop: int) -> None:
         self._blocks.keep(lambda wid: wid >= stop)
-
-    def segments(self) -> dict[str, Segment[Any]]:
-        return self._blocks.segments()
-
-    def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        self._blocks.restore(segments)
-
-    def decode(self, tables: dict[str, pa.Table]) -> Grouped:
-        return Grouped.of_tables(tables, self._algebras)
-
-    @property
-    def rows(self) -> int:
-        return self._blocks.rows

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,8 +35,6 @@ def rows(n: int = 20_000, seconds: float = 60, keys: int = 50, seed: int = 7) ->
 
 def write_part(table: pa.Table, directory: Path, part: int) -> None:
     """One more file of the stream. Names and times ascend, so that the file source takes parts in order."""
-    import os
-
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / f"{part:04d}.parquet"
     hidden = directory / f".{part:04d}.tmp"
@@ -75,3 +76,17 @@ def assert_same(got: Answer, expected: Answer) -> None:
         assert got[key][0] == n
         assert got[key][2] == m
         assert abs(got[key][1] - s) <= 1e-9 * max(1.0, abs(s))
+
+
+def child(program: str, *arguments: str) -> subprocess.Popen[str]:
+    """A program in a process group of its own: the child, its JVM and its workers die together."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        start_new_session=True,
+        text=True,
+    )

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.spark
 
 ONCE = {"availableNow": True}
 PIECES = parts(rows(2_000, seconds=20, keys=5, seed=3), 4)
-POISON = float(PIECES[2].column("val")[100].as_py())
-"""A value of the third batch that the definition was not made for."""
+POISON = float(pa.concat_tables(PIECES[1:3]).column("val").to_numpy().max())
+"""A value in the middle that the definition was not made for: the largest, so that it is in the answers too."""
 
 
 class largest_gap(lw.UserAggregate):
@@ -27,44 +27,50 @@ class largest_gap(lw.UserAggregate):
 
     state, result = (pa.float64(), pa.float64()), pa.float64()
 
-    def __init__(self, poison: float | None = None) -> None:
-        self._poison = poison
+    def __init__(self, method: str = "", poison: float | None = None) -> None:
+        self._method, self._poison = method, poison
 
     def __repr__(self) -> str:
         return "largest_gap()"  # mending the code does not make it another aggregate
 
+    def _taste(self, method: str, numbers: Any) -> None:
+        if method == self._method and (numbers == self._poison).any():
+            raise ZeroDivisionError("not made for this")
+
     def lift(self, values: Any) -> Any:
         numbers = values.to_numpy()
-        if self._poison is not None and (numbers == self._poison).any():
-            raise ZeroDivisionError("not made for this")
+        self._taste("lift", numbers)
         return numbers, numbers
 
     def combine(self, a: Any, b: Any) -> Any:
         return np.maximum(a[0], b[0]), np.minimum(a[1], b[1])
 
     def lower(self, partial: Any) -> Any:
+        self._taste("lower", partial[0])
         return partial[0] - partial[1]
 
 
-def query(data: DataFrame | pa.Table, poison: float | None) -> lw.Query:
+def query(data: DataFrame | pa.Table, fails: str = "") -> lw.Query:
     stream = lw.stream(data, name="keyed", progress="ts", disorder="3 seconds")
-    return stream.window("4 seconds", "1 second").group_by("key").agg(gap=lw.udaf("val", largest_gap(poison)))
+    return stream.window("4 seconds", "1 second").group_by("key").agg(gap=lw.udaf("val", largest_gap(fails, POISON)))
 
 
+@pytest.mark.parametrize("method", ["lift", "lower"])
 def test_a_failing_aggregate_is_named_and_the_query_goes_on_once_it_is_mended(
-    spark: SparkSession, tmp_path: Path
+    method: str, spark: SparkSession, tmp_path: Path
 ) -> None:
+    """`lift` fails where rows are read, `lower` where windows close."""
     source, out, checkpoint = tmp_path / "in", str(tmp_path / "out"), str(tmp_path / "checkpoint")
     for i, piece in enumerate(PIECES):
         write_part(piece, source, i)
-    broken = query(streaming(spark, source), POISON).start(checkpoint=checkpoint, results=out, trigger=ONCE)
-    with pytest.raises(Exception, match=r"Query over 'keyed': largest_gap\(val\) failed in lift\(\)") as failure:
+    broken = query(streaming(spark, source), method).start(checkpoint=checkpoint, results=out, trigger=ONCE)
+    with pytest.raises(Exception, match=rf"Query over 'keyed': largest_gap\(val\) failed in {method}\(\)") as failure:
         broken.await_termination()
     assert "ZeroDivisionError: not made for this." in str(failure.value)
-    mended = query(streaming(spark, source), None).start(checkpoint=checkpoint, results=out, trigger=ONCE)
+    mended = query(streaming(spark, source)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
     mended.await_termination()
     mended.finish()
-    local = query(pa.concat_tables(PIECES), None).collect()
+    local = query(pa.concat_tables(PIECES)).collect()
     assert comparable(spark.read.parquet(out).toArrow().select(local.schema.names).cast(local.schema)) == comparable(
         local
     )

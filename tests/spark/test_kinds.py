@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.answers import parts, rows, streaming, write_part
+from tests.spark.answers import child, parts, rows, streaming, write_part
 from tests.spark.kinds import KINDS, comparable, locally
 
 pytestmark = pytest.mark.spark
@@ -92,24 +90,15 @@ def test_queries_killed_in_the_middle_of_a_batch_lose_nothing_and_repeat_nothing
 ) -> None:
     for i, piece in enumerate(PIECES):
         write_part(piece, tmp_path / "in", i)
-    child = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path), SCHEMA, *KILLED_KINDS],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=Path(__file__).parents[2],
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
-        start_new_session=True,  # the child, its JVM and its workers are one group, and die together
-        text=True,
-    )
-    assert child.stdout is not None
+    running = child(KILLED, str(tmp_path), SCHEMA, *KILLED_KINDS)
+    assert running.stdout is not None
     said = set()
-    for line in iter(child.stdout.readline, ""):
+    for line in iter(running.stdout.readline, ""):
         said.add(line.removeprefix("in the middle of ").strip())
         if said >= set(KILLED_KINDS):
             break
-    os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
     assert said >= set(KILLED_KINDS), "the child ended before all queries were in batch 2"
     for kind in KILLED_KINDS:
         place = tmp_path / kind

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.answers import as_answer, assert_same, batch_answer, parts, rows, stream_of, streaming, write_part
+from tests.spark.answers import (
+    as_answer,
+    assert_same,
+    batch_answer,
+    child,
+    parts,
+    rows,
+    stream_of,
+    streaming,
+    write_part,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -73,20 +81,11 @@ def test_a_process_killed_in_the_middle_of_a_batch_loses_nothing_and_repeats_not
     source, out, checkpoint = tmp_path / "in", str(tmp_path / "out"), str(tmp_path / "checkpoint")
     for i, piece in enumerate(parts(rows(), 6)):
         write_part(piece, source, i)
-    child = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(source), out, checkpoint],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=Path(__file__).parents[2],
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
-        start_new_session=True,  # the child, its JVM and its workers are one group, and die together
-        text=True,
-    )
-    assert child.stdout is not None
-    said = next((line for line in iter(child.stdout.readline, "") if line.startswith("in the middle")), None)
-    os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    running = child(KILLED, str(source), out, checkpoint)
+    assert running.stdout is not None
+    said = next((line for line in iter(running.stdout.readline, "") if line.startswith("in the middle")), None)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
     assert said, "the child ended before batch 3"
     commits = list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
     assert len(commits) == 3, "batches 0 to 2 were committed, batch 3 was not"
