@@ -60,6 +60,8 @@ class Transcript:
 
     @property
     def strategies(self) -> list[str]:
+        if "gap" in self.query["window"] or "row" in str(self.query["window"].get("slide")):
+            return ["auto"]  # windows that rows define have one way only
         landmark = self.query["window"]["range"] == "all"
         return ["auto", "landmark", "buffer"] if landmark else ["auto", "wid", "panes", "buffer"]
 
@@ -86,7 +88,10 @@ class Transcript:
             for frame, (name, how) in zip(frames, self.query["inputs"].items(), strict=True)
         )
         window = {key: self._length(value) for key, value in self.query["window"].items()}
-        asked = first.union(*others).window(**window).group_by(*self.query.get("group_by", []))
+        stream = first.union(*others)
+        asked = stream.session(**window) if "gap" in window else stream.window(**window)
+        if "group_by" in self.query:
+            asked = asked.group_by(*self.query["group_by"])
         wanted = self.query["aggregates"].items()
         return asked.agg(strategy, **{name: AGGREGATES[function](*of) for name, (function, *of) in wanted})
 
