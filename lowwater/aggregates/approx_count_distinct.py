@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Aggregate, Algebra, Group, Partial
+from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.bounded import Times
 from lowwater.aggregates.order import ordered_type, present
-from lowwater.aggregates.sketches import IMAGE, Approximate, Ints, Sketch, Sketched
+from lowwater.aggregates.sketches import IMAGE, Ints, Sketch, Sketched
 from lowwater.aggregates.sorting import offsets
 from lowwater.errors import BadAggregate
 from lowwater.model.routing import route
@@ -131,7 +131,7 @@ def _length(word: Hash) -> Ints:
 
 
 @dataclass(frozen=True)
-class ApproxCountDistinct(Approximate):
+class ApproxCountDistinct(BoundedOnly):
     rsd: float
     name = "approx_count_distinct"
 

@@ -31,12 +31,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.aggregates.base import Aggregate, Algebra, Group, Partial
+from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.bounded import Times
 from lowwater.aggregates.frequent import FrequentEnough, check_share, fraction, hit_type
 from lowwater.aggregates.holistic import as_lists, lengths
 from lowwater.aggregates.order import dense, is_ordered, keys, refuse
-from lowwater.aggregates.sketches import IMAGE, Approximate, Ints, Sketch, Sketched
+from lowwater.aggregates.sketches import IMAGE, Ints, Sketch, Sketched
 from lowwater.aggregates.sorting import explode, offsets
 from lowwater.errors import BadAggregate
 
@@ -152,7 +152,7 @@ def value_of(text: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class ApproxHeavyHitters(Approximate):
+class ApproxHeavyHitters(BoundedOnly):
     share: float
     max_map_size: int
     name = "approx_heavy_hitters"

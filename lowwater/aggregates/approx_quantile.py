@@ -31,11 +31,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Aggregate, Algebra, Group, Partial
+from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.bounded import Times, column_of
 from lowwater.aggregates.holistic import between, neighbours
 from lowwater.aggregates.order import floats, is_number, present, refuse
-from lowwater.aggregates.sketches import IMAGE, Approximate, Ints, Sketch, Sketched
+from lowwater.aggregates.sketches import IMAGE, Ints, Sketch, Sketched
 from lowwater.aggregates.sorting import by_group, sort_each
 from lowwater.errors import BadAggregate
 
@@ -103,7 +103,7 @@ class Digest(Sketched):
 
 
 @dataclass(frozen=True)
-class ApproxQuantile(Approximate):
+class ApproxQuantile(BoundedOnly):
     q: float
     k: int
     name = "approx_quantile"

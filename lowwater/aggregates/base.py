@@ -129,6 +129,19 @@ def argument(aggregate: Aggregate, rows: pa.Table) -> pa.Array | None:
     return columns[0] if columns else None
 
 
+@dataclass(frozen=True)
+class BoundedOnly(Aggregate):
+    """Constant size, and nothing can be taken off again: what aggregates that choose or sketch declare."""
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    @property
+    def differential(self) -> Differential:
+        return Differential.NO
+
+
 def is_numpy(field: pa.Field) -> bool:
     """Fields that travel as NumPy arrays: plain numbers that are never null."""
     return not field.nullable and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))

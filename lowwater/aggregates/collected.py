@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
+from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.holistic import Holistic, Lists, Times, as_lists, lengths
 from lowwater.aggregates.order import above, keys, ordered_type, present
 from lowwater.aggregates.ranks import smallest
@@ -158,21 +158,13 @@ class Collect(Holistic):
 
 
 @dataclass(frozen=True)
-class TopK(Aggregate):
+class TopK(BoundedOnly):
     k: int
     name = "top_k"
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1:
             raise BadAggregate(f"{self} asks for {self.k} values; ask for a whole number, at least one.")
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    @property
-    def differential(self) -> Differential:
-        return Differential.NO
 
     def bind(self, schema: pa.Schema) -> Algebra:
         return Largest(ordered_type(str(self), self.type_in(schema)), str(self), self.k)

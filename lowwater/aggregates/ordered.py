@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
+from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.order import Keys, keys, ordered_type, present, spread
 from lowwater.aggregates.rollup import Columns, idempotent, prefix
 
@@ -151,7 +151,7 @@ class Edge(Algebra):
 
 
 @dataclass(frozen=True)
-class Choice(Aggregate):
+class Choice(BoundedOnly):
     """min, max (by value) and first, last (by time)."""
 
     function: str
@@ -161,14 +161,6 @@ class Choice(Aggregate):
     @property
     def name(self) -> str:
         return self.function
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    @property
-    def differential(self) -> Differential:
-        return Differential.NO
 
     def bind(self, schema: pa.Schema) -> Algebra:
         type = ordered_type(str(self), self.type_in(schema))

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
+from lowwater.aggregates.base import Algebra, Group, Partial
 from lowwater.aggregates.bounded import added
 from lowwater.aggregates.rollup import prefix
 from lowwater.aggregates.sorting import by_group
@@ -129,16 +128,3 @@ class Sketched(Algebra):
 
 def _pairs(a: Ints, b: Ints) -> Iterator[tuple[int, int]]:
     return zip(a.tolist(), b.tolist(), strict=True)
-
-
-@dataclass(frozen=True)
-class Approximate(Aggregate):
-    """What all aggregates by sketches declare."""
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    @property
-    def differential(self) -> Differential:
-        return Differential.NO

@@ -32,6 +32,7 @@ Errors in a definition are told under its name, with the error itself as the cau
 
 from __future__ import annotations
 
+import pickle
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -90,6 +91,16 @@ def _told(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array({value.dtype}, {value.shape}, {blake2b(value.tobytes(), digest_size=8).hexdigest()})"
     return repr(value)
+
+
+def _alike(a: UserAggregate, b: UserAggregate) -> bool:
+    """Whether two definitions are one: a repr may leave something out, what would travel to workers does not."""
+    if a is b:
+        return True
+    try:
+        return type(a) is type(b) and repr(a) == repr(b) and pickle.dumps(a) == pickle.dumps(b)
+    except (pickle.PicklingError, AttributeError, TypeError):  # only Spark's own pickler can take it
+        return False
 
 
 def failed(label: str, where: str, error: Exception) -> BadAggregate:
@@ -256,8 +267,7 @@ class Udaf(Aggregate):
         return f"udaf({', '.join(map(repr, self.columns))}, {self.definition!r})"
 
     def __eq__(self, other: object) -> bool:
-        """One definition in one plan is one object: what a repr does not tell cannot mix two of them up."""
-        return isinstance(other, Udaf) and self.definition is other.definition and self.columns == other.columns
+        return isinstance(other, Udaf) and self.columns == other.columns and _alike(self.definition, other.definition)
 
     def __hash__(self) -> int:
         return hash(repr(self))

@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 import lowwater as lw
 from lowwater.backends.local import LocalQuery
+from tests.scenarios import Widest
 
 
-class widest(lw.UserAggregate):
-    """The largest value less the smallest."""
-
+class WidestDouble(Widest):
     state, result = (pa.float64(), pa.float64()), pa.float64()
-
-    def lift(self, values: Any) -> Any:
-        return values.to_numpy(), values.to_numpy()
-
-    def combine(self, a: Any, b: Any) -> Any:
-        return np.maximum(a[0], b[0]), np.minimum(a[1], b[1])
-
-    def lower(self, partial: Any) -> Any:
-        return partial[0] - partial[1]
 
 
 def odd_one(values: pa.Array) -> float:
@@ -39,7 +28,7 @@ SPECIAL = {
     "heavy_hitters": lw.heavy_hitters("note", 0.3),
     "approx_heavy_hitters": lw.approx_heavy_hitters("key", 0.3),
     "top_k": lw.top_k("val", 2),
-    "udaf": lw.udaf("val", widest()),
+    "udaf": lw.udaf("val", WidestDouble()),
     "holistic": lw.holistic("val", odd_one, pa.float64()),
 }
 
