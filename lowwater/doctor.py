@@ -25,7 +25,7 @@ from lowwater.errors import LowwaterError
 
 JAVA = 17
 PYTHON = (3, 11)
-PACKAGES = ("pyspark", "pyarrow", "numpy", "pandas", "protobuf")
+PACKAGES = ("pyspark", "pyarrow", "numpy", "pandas", "protobuf", "datasketches")
 DISK_MB = 1000
 MEMORY_MB = 3000
 """A JVM and two workers with the demo's data; the heap may grow to 4 GB where there is more."""
