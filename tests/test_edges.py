@@ -257,3 +257,17 @@ def test_punctuation_and_the_columns_of_over_belong_to_the_checkpoint() -> None:
         return lw.stream(table.select(columns), progress="ts", disorder=0).over(rows=(1, 0)).agg(n=lw.count())
 
     assert over(["ts", "u"]).plan.fingerprint(1) != over(["ts", "u", "e"]).plan.fingerprint(1)
+
+
+class TooLarge(Weighted):
+    def lower(self, partial: Any) -> Any:
+        return [2**70 for _ in partial[0]]
+
+    result = pa.int64()
+
+
+def test_a_result_that_does_not_fit_is_told_by_name() -> None:
+    stream = lw.stream(pa.table({"ts": [1], "v": [1]}), name="rows", progress="ts", disorder=0)
+    asked = stream.window(10).agg(a=lw.udaf("v", TooLarge(np.ones(1001))))
+    with pytest.raises(lw.LowwaterError, match=r"Query over 'rows': TooLarge\(v\) failed in lower\(\)"):
+        asked.collect()
