@@ -1,0 +1,50 @@
+"""Seeded streams for tests, examples and benchmarks: the same seed always gives the same stream.
+
+    arrival      patterns of disorder, and the lateness they cause
+    disordered   packets of a network, and measurements with a key: late, out of order and out of step
+    files        a table as parquet files that Spark reads in arrival order
+    two          two sides of a join, alike and independent, with the order of arrival as a number
+    punctuated   the arrival patterns of the punctuated join's paper, with punctuations among the tuples
+    auctions     persons, auctions and bids after NEXMark, with a punctuation when an auction is over
+
+The names of the first three are names of this package too. The others are imported by their own, so that `auctions`
+is always the module here and never its function.
+"""
+
+from lowwater.generate.arrival import (
+    SECOND,
+    START,
+    TIMESTAMP,
+    Band,
+    Blocks,
+    Delay,
+    Disorder,
+    Order,
+    Times,
+    arrival_order,
+    disorder,
+    lateness,
+)
+from lowwater.generate.disordered import KEYED, PACKET, Packets, keyed, packets
+from lowwater.generate.files import write_files
+
+__all__ = [
+    "KEYED",
+    "PACKET",
+    "SECOND",
+    "START",
+    "TIMESTAMP",
+    "Band",
+    "Blocks",
+    "Delay",
+    "Disorder",
+    "Order",
+    "Packets",
+    "Times",
+    "arrival_order",
+    "disorder",
+    "keyed",
+    "lateness",
+    "packets",
+    "write_files",
+]
