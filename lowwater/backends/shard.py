@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.grouped import merge
-from lowwater.backends.ingest import Run
+from lowwater.backends.ingest import Run, decode
 from lowwater.errors import CheckpointMismatch
 from lowwater.metrics import Metrics, SourceProgress
 from lowwater.model.progress import Progress
@@ -59,6 +59,9 @@ class Shard:
         self.started: str | None = None
         self.read = 0
         self.nulls = 0
+
+    def run_of(self, data: bytes) -> Run:
+        return decode(data, self.plan, self.bucket)
 
     def apply(
         self, runs: Sequence[Run], clock: int | None = None, end: bool = False, started: str | None = None

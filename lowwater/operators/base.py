@@ -41,7 +41,17 @@ class Late:
     rows: pa.Table
 
 
-Message = Batch | Late | Punctuation
+@dataclass(frozen=True)
+class Ended:
+    """Single-value punctuations, one a row: no tuple with these values in these columns comes any more."""
+
+    values: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.values.num_rows)
+
+
+Message = Batch | Late | Punctuation | Ended
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,10 @@ class Operator(ABC):
 
     @abstractmethod
     def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]: ...
+
+    def on_ended(self, port: int, ended: Ended) -> list[Message]:
+        """Many punctuations of single values at once. They promise and never ask: whoever has no use ignores them."""
+        return []
 
     def settle(self) -> list[Message]:
         """A micro-batch is over: all its rows and punctuations have come. Only what is not exact anyway is emitted."""

@@ -138,6 +138,11 @@ def describe(window: WindowKind, ticks: Ticks) -> str:
     return f"RANGE {length(window.range, ticks)} SLIDE {length(window.slide, ticks)}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def rows(n: int) -> str:
     return f"{n:,} row" + "s" * (n != 1)
 

@@ -13,6 +13,7 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Generic, TypeVar
 
@@ -77,6 +78,19 @@ class Segment(Generic[T]):
     def of(value: T, tables: dict[str, pa.Table]) -> Segment[T]:
         data = pack(tables)
         return Segment(value, blake2b(data, digest_size=16).hexdigest(), data, len(data))
+
+
+class Stored(Segment[T]):
+    """A segment in the state store: its value is decoded when somebody first looks at it, and not before."""
+
+    def __init__(self, id: str, data: bytes | None, size: int, decode: Callable[[], T]) -> None:
+        for name, value in (("id", id), ("data", data), ("size", size), ("_decode", decode)):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def value(self) -> T:
+        found: T = self._decode()  # type: ignore[attr-defined]
+        return found
 
 
 class SegmentCache:

@@ -1,0 +1,146 @@
+"""Arrivals: what a run of rows tells where it is read, whatever is computed of it afterwards.
+
+A run is one partition of one micro-batch (or one batch given to the local backend). Rows without a progress value are
+put aside, rows that are punctuations are taken at their word, the facts of progress are learned from all others, and
+those that the select lets through go on. The order of rows within a run is the order of arrival.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.aggregates.grouped import factorise
+from lowwater.model.columns import whole
+from lowwater.model.policy import Policy
+from lowwater.model.progress import Facts, Progress, observe
+from lowwater.model.ticks import END, NEVER, Ticks, checked
+from lowwater.query.plan import Input
+
+Ints = npt.NDArray[np.int64]
+
+
+class Arrivals:
+    """One run of one input whose rows have `schema` and progress on `time`."""
+
+    def __init__(self, input: Input, schema: pa.Schema, time: str) -> None:
+        self._input = input
+        self._schema = schema
+        self._time = time
+        self._ticks = Ticks(schema.field(time).type)
+        self._progress = Progress(input.policy, run=True)
+        self._nulls: list[pa.Table] = []
+        self.read = 0
+        self.selected = 0
+        self.span: tuple[int, int] | None = None
+        """The smallest and largest time of the rows that the select let through."""
+
+    def take(self, table: pa.Table) -> tuple[pa.Table, Ints] | None:
+        """The rows that go on, and their times; None if there are none."""
+        self.read += table.num_rows
+        time = table.column(self._time)
+        marks = self._input.punctuation
+        is_mark = None if marks is None else pc.fill_null(table.column(marks.when), False)
+        missing = pc.is_null(time) if is_mark is None else pc.and_(pc.is_null(time), pc.invert(is_mark))
+        if time.null_count and pc.any(missing).as_py():
+            self._nulls.append(self.as_given(self._let_through(table.filter(missing))))
+        present = pc.is_valid(time) if time.null_count else None
+        if is_mark is not None:
+            self.promise(table.filter(is_mark))
+            rows = pc.invert(is_mark)
+            present = rows if present is None else pc.and_(rows, present)
+        if present is not None:
+            table = table.filter(present)
+        if not table.num_rows:
+            return None
+        ticks = self._count(table)
+        source, names = self._sources(table)
+        self._progress.learn(observe(self._input.policy, ticks, source, names, before=self._progress.reached(names)))
+        table = self._let_through(table)
+        if not table.num_rows:
+            return None
+        ticks = ticks if len(ticks) == table.num_rows else self._count(table)
+        first, last = self.span or (int(ticks[0]), int(ticks[0]))
+        self.span = (min(first, int(ticks.min())), max(last, int(ticks.max())))
+        self.selected += table.num_rows
+        return table, ticks
+
+    def _count(self, table: pa.Table) -> Ints:
+        return checked(self._ticks.encode(whole(table.column(self._time))), self._time)
+
+    def _let_through(self, table: pa.Table) -> pa.Table:
+        """The rows that the select lets through."""
+        return table if self._input.keep is None else table.filter(pc.fill_null(table.column(self._input.keep), False))
+
+    def _sources(self, table: pa.Table) -> tuple[Ints, list[str]]:
+        if self._input.source is None:
+            return np.zeros(table.num_rows, np.int64), [self._input.name]
+        code, distinct = factorise(table.select([self._input.source]))
+        return code, ["<null>" if value is None else str(value) for value in distinct.column(0).to_pylist()]
+
+    def promise(self, rows: pa.Table) -> None:
+        """Punctuations in the data: the furthest promise of each source in this run. Other rows are passed over."""
+        if self._input.punctuation is None:
+            return
+        when, until = self._input.punctuation.when, self._input.punctuation.upto
+        marks = rows.filter(pc.and_(pc.fill_null(rows.column(when), False), pc.is_valid(rows.column(until))))
+        if not marks.num_rows:
+            return
+        upto = self._ticks.encode(whole(marks.column(until)))
+        source, names = self._sources(marks)
+        promised = np.full(len(names), NEVER)
+        beyond = upto >= -NEVER  # a promise of all values: the source has ended
+        np.maximum.at(
+            promised, source, np.where(beyond, END, np.minimum(upto, -NEVER) + self._input.punctuation.closed)
+        )
+        none = np.empty(0, np.int64)
+        self._progress.learn(observe(self._input.policy, none, none, names, promised))
+
+    def as_given(self, table: pa.Table, *more: str) -> pa.Table:
+        """The user's columns, in the order of the plan, and `more`: inputs that are melded may have another order."""
+        return table.select([name for name in (*self._schema.names, *more) if name in table.column_names])
+
+    @property
+    def nulls(self) -> pa.Table | None:
+        """Rows without a progress value, as given."""
+        return pa.concat_tables(self._nulls) if self._nulls else None
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """Rows read, and rows without a progress value."""
+        return self.read, sum(table.num_rows for table in self._nulls)
+
+    def facts(self) -> Facts:
+        return self._progress.facts()
+
+
+def facts_table(facts: Facts) -> pa.Table:
+    columns = {
+        "source": pa.array(facts.source, pa.string()),
+        "rows": facts.rows,
+        "least": facts.least,
+        "most": facts.most,
+        "promised": facts.promised,
+    }
+    if facts.memory.size:
+        columns["memory"] = pa.FixedSizeListArray.from_arrays(
+            pa.array(facts.memory.ravel()), max(1, facts.memory.shape[1])
+        )
+    return pa.table(columns)
+
+
+def facts_of(table: pa.Table, policy: Policy) -> Facts:
+    numbers = {name: table.column(name).to_numpy() for name in ("rows", "least", "most", "promised")}
+    memory = policy.empty(table.num_rows)
+    if "memory" in table.column_names:
+        memory = pc.list_flatten(table.column("memory")).to_numpy().reshape(memory.shape)
+    return Facts(table.column("source").to_pylist(), **numbers, memory=memory)
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch in the plan's types. Spark hands timestamps over in the session's time zone; the numbers are equal."""
+    known = {f.name: f for f in schema}
+    wanted = pa.schema([pa.field(f.name, known[f.name].type) if f.name in known else f for f in batch.schema])
+    return batch if batch.schema.equals(wanted) else batch.cast(wanted)
