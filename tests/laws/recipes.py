@@ -15,12 +15,18 @@ import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 import lowwater as lw
+from lowwater.joins.count_join import CountJoin
+from lowwater.joins.oa_join import OAJoin
+from lowwater.joins.ordered_join import OPIBJoin, OPOBJoin
+from lowwater.joins.pwjoin import PWJoin, pjoin
+from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.operators.adaptive_aggregate import AdaptivePartials
 from lowwater.operators.aggregation import Aggregation
 from lowwater.operators.base import Operator
 from lowwater.operators.bins import Bins, MarkedBins
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buffered_aggregate import RowBuffer
+from lowwater.operators.group_by import GroupBy, Grouping
 from lowwater.operators.meld import Meld
 from lowwater.operators.ordered import InOrder, Merge, Sort
 from lowwater.operators.over_aggregate import OverAggregate
@@ -65,7 +71,7 @@ class Recipe:
     @property
     def guards(self) -> bool:
         """Whether rows that violate punctuation go to a late output; the others pass on what they get."""
-        return issubclass(self.operator, Aggregation | InOrder)
+        return issubclass(self.operator, Aggregation | InOrder | OAJoin | CountJoin)
 
 
 def windowed(keeping: type[Keeping], holistic: bool) -> Callable[[Window], Operator]:
@@ -91,6 +97,30 @@ def over(window: Over) -> Operator:
     return OverAggregate(WindowedAggregation(window, "ts", SCHEMA, ("k",), tuple(aggregates.items())))
 
 
+def grouped(*by: str) -> Callable[[Any], Operator]:
+    aggregates = BOUNDED | HOLISTIC
+    return lambda _: GroupBy(Grouping(SCHEMA, by, tuple(aggregates.items()), ("ts",)))
+
+
+def joining(
+    operator: Callable[[WindowJoin], Operator], how: str = "inner", sides: int = 2
+) -> Callable[[Any], Operator]:
+    """A join of streams of the same schema on their key; `window` is a band's waits, or a grid."""
+
+    def open(window: Any) -> Operator:
+        names = ("l", "r", "s")[:sides]
+        grid, waits = (window, (0,) * sides) if isinstance(window, Sliding) else (None, window)
+        return operator(WindowJoin(tuple(JoinSide(n, SCHEMA, "ts", ("k",)) for n in names), waits, how, grid))
+
+    return open
+
+
+def counting(window: tuple[Any, Any]) -> Operator:
+    rows, waits = window
+    sides = tuple(JoinSide(n, SCHEMA, "ts", ("k",)) for n in ("l", "r"))
+    return CountJoin(WindowJoin(sides, waits, rows=rows))
+
+
 length, origin = st.integers(1, 9), st.integers(-7, 7)
 sliding = st.builds(Sliding, length, length, origin)
 landmark = st.builds(Landmark, length, origin)
@@ -99,8 +129,25 @@ by_rank = st.builds(SlideByTuple, length, st.integers(1, 3), st.just("rank"))
 by_arrival = st.builds(SlideByTuple, length, st.integers(2, 3), st.just("row-num"))
 counts = st.builds(Partitioned, st.integers(1, 5), st.integers(1, 4), st.sampled_from(["arrival", "time"]))
 frames = st.builds(Over, st.sampled_from(["rows", "range"]), st.none() | st.integers(0, 9), st.integers(0, 4))
+wait = st.integers(0, 9)
+band = st.tuples(wait, wait)
+tuple_counts = st.sampled_from([((2, 3), (None, None)), ((2, None), (None, 4)), ((None, 1), (3, None))])
 
 RECIPES = [
+    Recipe("oa-join", OAJoin, joining(OAJoin), band | st.just((9, -2)), ports=2),
+    Recipe("oa-join, joint", OAJoin, joining(lambda what: OAJoin(what, joint=True)), band, ports=2),
+    Recipe("oa-join, left", OAJoin, joining(OAJoin, "left"), band | sliding, ports=2),
+    Recipe("oa-join, full", OAJoin, joining(OAJoin, "full"), band | sliding, ports=2),
+    Recipe("oa-join, semi", OAJoin, joining(OAJoin, "semi"), band, ports=2),
+    Recipe("oa-join, anti", OAJoin, joining(OAJoin, "anti"), band, ports=2),
+    Recipe("oa-join of three", OAJoin, joining(OAJoin, sides=3), st.tuples(wait, wait, wait), ports=3),
+    Recipe("pwjoin", PWJoin, joining(PWJoin), band | sliding, ports=2),
+    Recipe("pwjoin, full", PWJoin, joining(PWJoin, "full"), band, ports=2),
+    Recipe("pwjoin of three", PWJoin, joining(PWJoin, sides=3), st.tuples(wait, wait, wait), ports=3),
+    Recipe("pjoin", PWJoin, joining(pjoin), st.just((None, None)), ports=2),
+    Recipe("count join", CountJoin, counting, tuple_counts, ports=2),
+    Recipe("opob", OPOBJoin, joining(OPOBJoin), band, ports=2),
+    Recipe("opib", OPIBJoin, joining(OPIBJoin), band, ports=2),
     Recipe("select", Select, lambda _: Select(lambda rows: np.asarray(pc.greater(rows["v"].fill_null(0), 0)))),
     Recipe("project", Project, lambda _: Project(["ts", "v"])),
     Recipe("project without progress", Project, lambda _: Project(["k"])),
@@ -111,6 +158,10 @@ RECIPES = [
     ),
     Recipe("meld of one", Meld, lambda _: Meld("ts", 1)),
     Recipe("meld of three", Meld, lambda _: Meld("ts", 3), ports=3),
+    Recipe("group by nothing", GroupBy, grouped()),
+    Recipe("group by key", GroupBy, grouped("k")),
+    Recipe("group by time", GroupBy, grouped("ts")),
+    Recipe("group by key and time", GroupBy, grouped("k", "ts")),
     Recipe("over", OverAggregate, over, frames),
     Recipe("merge of one", Merge, lambda _: Merge(SCHEMA, "ts", 1)),
     Recipe("merge of three", Merge, lambda _: Merge(SCHEMA, "ts", 3), ports=3),

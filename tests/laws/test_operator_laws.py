@@ -22,9 +22,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lowwater.operators as package
+import lowwater.joins
+import lowwater.operators
 from lowwater.model.punctuation import ALL, Constant, Punctuation
-from lowwater.operators.base import Batch, Held, Late, Message, Operator, Snapshot
+from lowwater.operators.base import Batch, Ended, Held, Late, Message, Operator, Snapshot
 from lowwater.operators.bins import Bins
 from lowwater.operators.ordered import InOrder, Merge, Sort
 from lowwater.operators.window_aggregate import Keeping, WindowAggregate
@@ -45,11 +46,13 @@ some = settings(max_examples=30)
 
 
 def concrete(base: type) -> Iterator[type]:
-    """The subclasses in lowwater.operators that can be opened."""
-    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        importlib.import_module(module.name)
+    """The subclasses in lowwater.operators and lowwater.joins that can be opened."""
+    packages = (lowwater.operators, lowwater.joins)
+    for package in packages:
+        for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            importlib.import_module(module.name)
     for below in base.__subclasses__():
-        if below.__module__.startswith(package.__name__) and not inspect.isabstract(below):
+        if below.__module__.startswith(tuple(p.__name__ for p in packages)) and not inspect.isabstract(below):
             yield below
         yield from concrete(below)
 
@@ -71,8 +74,9 @@ linear = st.builds(lambda low: Punctuation.linear("ts", low), st.integers(-25, 5
 groupwise = st.builds(
     lambda low, k: Punctuation.linear("ts", low, {"k": Constant(k)}), st.integers(-25, 50), st.sampled_from(["a", "b"])
 )
+ended = st.builds(lambda k: Punctuation({"k": Constant(k)}), st.sampled_from(["a", "b"]))
 batch = st.lists(row, max_size=8)
-content = st.one_of(batch, batch, linear, groupwise)
+content = st.one_of(batch, batch, linear, groupwise, ended)
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,8 @@ def test_nothing_is_emitted_that_an_earlier_emitted_punctuation_excludes(recipe:
     for message in run(recipe.open(story.window), story.events):
         if isinstance(message, Punctuation):
             excluded.append(message)
+        elif isinstance(message, Ended):
+            excluded += [Punctuation({n: Constant(v) for n, v in row.items()}) for row in message.values.to_pylist()]
         elif isinstance(message, Batch):
             for row in message.rows.to_pylist():
                 assert not [p for p in excluded if p.match(row)]

@@ -1,0 +1,257 @@
+"""Rows of one side laid out to be searched by value and by time: the state structure of PW 4.1 in columns.
+
+Rows are sorted by (code, position), where the code is a 64-bit hash of the key and the position the ticks or the window
+number (spec.py). That gives all that the linked structure of the paper is for:
+
+    value list     the rows of one value are neighbours, in order of time
+    I-Node index   `codes`, the distinct values in order, and `starts`, where the list of each begins
+    time list      `by_time`, the rows in order of time, made when somebody first asks for it
+
+To probe is to find, for every probing row, the part of one value list that lies in its window: two binary searches in
+one array of integers, `packed`, that holds value number and position at once. What is found is a range of rows, so the
+cost of a probe is that of its results.
+
+Two keys may share a code. It is told once for each pair of lists that meet, not for each pair of rows, by comparing the
+first key of both; only where that fails, or a list itself is mixed, are the pairs of rows compared.
+
+>>> stored = Keyed.of(pa.table({"k": ["a", "b", "a"]}), ("k",), np.array([5, 6, 1]))
+>>> probing = Keyed.of(pa.table({"k": ["a", "c"]}), ("k",), np.array([4, 4]))
+>>> theirs, ours = stored.probe(probing, probing.at - 2, probing.at + 2)
+>>> [(probing.rows["k"][i].as_py(), int(stored.at[j])) for i, j in zip(theirs, ours)]
+[('a', 5)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.aggregates.sorting import explode, order_of
+from lowwater.model.columns import whole
+from lowwater.model.routing import hashed
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+Among = Callable[[pa.Table], Mask]
+"""Which of some keys are meant."""
+CODE, AT = "__lw_code", "__lw_at"
+
+
+@dataclass(frozen=True, eq=False)
+class Keyed:
+    """Rows sorted by (code, position). Nothing of it changes."""
+
+    rows: pa.Table
+    on: tuple[str, ...]
+    code: Codes
+    at: Ints
+
+    @staticmethod
+    def of(rows: pa.Table, on: Sequence[str], at: Ints, code: Codes | None = None) -> Keyed:
+        code = hashed(rows.select(list(on))) if code is None else code
+        order = order_by(code, at)
+        return Keyed(rows.take(pa.array(order)).combine_chunks(), tuple(on), code[order], at[order])
+
+    @staticmethod
+    def by_shard(rows: pa.Table, on: Sequence[str], at: Ints, shards: int) -> list[Keyed]:
+        """The rows of every shard; they are sorted once, by shard first."""
+        code = hashed(rows.select(list(on)))
+        if shards == 1:
+            return [Keyed.of(rows, on, at, code)]
+        order = order_by(code, at, shards)
+        rows, code, at = rows.take(pa.array(order)).combine_chunks(), code[order], at[order]
+        cut = np.searchsorted(code % np.uint64(shards), np.arange(shards + 1, dtype=np.uint64))
+        pairs = zip(cut[:-1].tolist(), cut[1:].tolist(), strict=True)
+        return [Keyed(rows.slice(a, b - a), tuple(on), code[a:b], at[a:b]) for a, b in pairs]
+
+    @staticmethod
+    def merged(parts: Sequence[Keyed]) -> tuple[Keyed, Ints]:
+        """One of several, and where each of its rows was when they were put one after the other."""
+        code = np.concatenate([part.code for part in parts])
+        at = np.concatenate([part.at for part in parts])
+        order = order_by(code, at)
+        rows = pa.concat_tables([part.rows for part in parts]).take(pa.array(order)).combine_chunks()
+        return Keyed(rows, parts[0].on, code[order], at[order]), order
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def where(self, mask: Mask) -> Keyed:
+        if mask.all():
+            return self
+        return Keyed(self.rows.filter(pa.array(mask)).combine_chunks(), self.on, self.code[mask], self.at[mask])
+
+    @property
+    def keys(self) -> pa.Table:
+        return self.rows.select(list(self.on))
+
+    # -- by value --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Where each value list begins, and where the last ends."""
+        if not len(self):
+            return np.zeros(1, np.int64)
+        new = np.flatnonzero(self.code[1:] != self.code[:-1]) + 1
+        return np.concatenate([[0], new, [len(self)]])
+
+    @cached_property
+    def codes(self) -> Codes:
+        return self.code[self.starts[:-1]]
+
+    def lists(self, codes: Codes) -> tuple[Ints, Ints]:
+        """(which, list): the given distinct codes that are here, and the number of the value list of each."""
+        place = np.searchsorted(self.codes, codes)
+        place[place == len(self.codes)] = 0
+        here = self.codes[place] == codes if len(self.codes) else np.zeros(len(codes), np.bool_)
+        return np.flatnonzero(here), place[here]
+
+    def rows_of(self, lists: Ints) -> Ints:
+        """All rows of some value lists."""
+        return explode(self.starts[lists], self.starts[lists + 1])
+
+    def where_key(self, among: Among) -> Ints:
+        """All rows whose key is among some; asked once for each value list."""
+        if self.mixed:
+            return np.flatnonzero(among(self.keys))
+        return self.rows_of(np.flatnonzero(among(pick(self.keys, self.starts[:-1]))))
+
+    @cached_property
+    def mixed(self) -> bool:
+        """Whether different keys share a value list."""
+        if len(self) < 2 or self.exact:
+            return False
+        same = self.code[1:] == self.code[:-1]
+        return bool((same & ~equal(self.keys.slice(1), self.keys.slice(0, len(self) - 1))).any())
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether codes are keys: one column of fixed width, whose hash no two values share, or no column at all."""
+        if not self.on:
+            return True
+        column = self.rows.column(self.on[0])
+        t = pa.types
+        fixed = t.is_integer(column.type) or t.is_timestamp(column.type) or t.is_date(column.type)
+        return len(self.on) == 1 and fixed and not column.null_count
+
+    # -- by time ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def least(self) -> int:
+        return int(self.at.min())
+
+    @cached_property
+    def most(self) -> int:
+        return int(self.at.max())
+
+    @cached_property
+    def by_time(self) -> Ints:
+        """The time list: rows in order of position."""
+        return order_of(self.at - self.least, self.most - self.least + 1)
+
+    def before(self, bound: int) -> int:
+        """How many rows of the time list have a position below `bound`."""
+        if not len(self) or bound <= self.least:
+            return 0
+        return len(self) if bound > self.most else int(np.searchsorted(self.at[self.by_time], bound))
+
+    # -- by both ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def packed(self) -> tuple[Ints, int, Ints | None]:
+        """Value number and position in one integer, how many bits the position takes, and, where ticks would take too
+        many, the distinct positions, whose ranks are packed instead."""
+        number = np.repeat(np.arange(len(self.codes)), np.diff(self.starts))
+        bits = int(self.most - self.least + 1).bit_length()
+        if bits + len(self.codes).bit_length() <= 62:
+            return number << bits | (self.at - self.least), bits, None
+        ranks = np.unique(self.at)
+        bits = len(ranks).bit_length()
+        return number << bits | np.searchsorted(ranks, self.at), bits, ranks
+
+    def probe(self, probing: Keyed, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """(theirs, ours): pairs of a probing row and a row here of equal key whose position is in low..high."""
+        none = np.empty(0, np.int64)
+        if not len(self) or not len(probing):
+            return none, none
+        which, lists = self.lists(probing.codes)
+        if not len(which):
+            return none, none
+        rows = probing.rows_of(which)
+        number = np.repeat(lists, np.diff(probing.starts)[which])
+        near = (low[rows] <= self.most) & (high[rows] >= self.least) & (low[rows] <= high[rows])
+        rows, number = rows[near], number[near]
+        packed, bits, ranks = self.packed
+        if ranks is None:
+            first = np.maximum(low[rows], self.least) - self.least
+            last = np.minimum(high[rows], self.most) - self.least
+        else:
+            first = np.searchsorted(ranks, low[rows])
+            last = np.searchsorted(ranks, high[rows], "right") - 1
+        begin = np.searchsorted(packed, number << bits | first)
+        stop = np.searchsorted(packed, (number << bits) + last, "right")
+        found = np.maximum(stop - begin, 0)
+        theirs, ours = np.repeat(rows, found), explode(begin, begin + found)
+        return self._verified(probing, which, lists, theirs, ours)
+
+    def _verified(self, probing: Keyed, which: Ints, lists: Ints, theirs: Ints, ours: Ints) -> tuple[Ints, Ints]:
+        """Without the pairs whose keys only share their code."""
+        if (self.exact and probing.exact) or not len(theirs):
+            return theirs, ours
+        first = equal(pick(probing.keys, probing.starts[which]), pick(self.keys, self.starts[lists]))
+        if first.all() and not self.mixed and not probing.mixed:
+            return theirs, ours
+        same = equal(pick(probing.keys, theirs), pick(self.keys, ours))
+        return theirs[same], ours[same]
+
+    # -- as segments -----------------------------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, pa.Table]:
+        index = pa.table({CODE: self.code, AT: self.at})
+        return {"keyed": self.rows, "index": index, "on": pa.table({"on": pa.array(self.on, pa.string())})}
+
+    @staticmethod
+    def of_tables(tables: dict[str, pa.Table]) -> Keyed:
+        index, on = tables["index"], tables["on"].column("on").to_pylist()
+        code, at = (whole(index.column(name)).to_numpy() for name in (CODE, AT))
+        return Keyed(tables["keyed"].combine_chunks(), tuple(on), code, at)
+
+
+def order_by(code: Codes, at: Ints, shards: int = 1) -> Ints:
+    """The stable order by (shard of the code, code, position). Codes are numbered in that order first, so that number,
+    position and row fit one integer."""
+    if not len(code):
+        return np.empty(0, np.int64)
+    least, most = int(at.min()), int(at.max())
+    codes = np.unique(code)
+    number = np.searchsorted(codes, code)
+    if shards > 1:
+        rank = np.empty(len(codes), np.int64)
+        rank[np.argsort(codes % np.uint64(shards), kind="stable")] = np.arange(len(codes))
+        number = rank[number]
+    bits = (most - least).bit_length()
+    if bits + len(codes).bit_length() <= 62:
+        return order_of(number << bits | (at - least), len(codes) << bits)
+    return np.lexsort((at, number))
+
+
+def pick(keys: pa.Table, rows: Ints) -> pa.Table:
+    return keys.take(pa.array(rows))
+
+
+def equal(a: pa.Table, b: pa.Table) -> Mask:
+    """Whether keys are the same, row by row: null equals null and NaN equals NaN, as in GROUP BY."""
+    same = np.ones(a.num_rows, np.bool_)
+    for one, other in zip(a.columns, b.columns, strict=True):
+        here = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(pc.is_null(one), pc.is_null(other)))
+        if pa.types.is_floating(one.type):
+            here = pc.or_(here, pc.fill_null(pc.and_(pc.is_nan(one), pc.is_nan(other)), False))
+        same &= whole(here).to_numpy(zero_copy_only=False)
+    return same

@@ -1,0 +1,182 @@
+"""OPOB-Join and OPIB-Join: window joins whose results leave in order of the first input's time (TH 7.3).
+
+OA-Join gives a pair out when the later of its rows arrives, so its results are in no order even where both inputs are.
+Operators that trust in order need one of these instead; they are the baselines that OA-Join is measured against.
+
+    OPOB   order-preserving, output-buffered: joins on arrival as OA-Join does; results wait until none that belongs
+           before them can come
+    OPIB   order-preserving, input-buffered: rows of the first input wait until they are final and all that they can
+           join has come; then they are joined, in order, and nothing waits behind the join
+
+Both go forward with the same bound, the individual punctuation of OA-Join on the first input:
+
+    b_i       low-watermark of input i
+    F         min(b_0, b_1 - wait_0, b_2 - wait_0, ...): no result with t_0 < F comes any more, all others come later
+    passed    t_0 < F, so for input i   t_i < F - wait_i
+
+Over a grid F - wait_i is said of window numbers, as in oa_join.py. What OA-Join promises for the other inputs would be
+wrong here: results that wait have left the join but not the operator. The bound above holds for them, too.
+
+What each of them keeps, where all inputs have come as far as b and all waits are n:
+
+    OA-Join   rows of the last n, on both sides
+    OPOB      the same, and the results of the last n of the first input
+    OPIB      rows of the last n of the first input and of the last 2n of the other: a row of the first waits n for its
+              partners, and must still find those that came n before it
+
+>>> from lowwater.joins.spec import JoinSide, WindowJoin
+>>> from lowwater.model.punctuation import Punctuation
+>>> a, b = (JoinSide(name, pa.schema({"ts": pa.int64(), "k": pa.string()}), "ts", ("k",)) for name in ("a", "b"))
+>>> for kind in (OAJoin, OPOBJoin, OPIBJoin):
+...     join, out = kind(WindowJoin((a, b), (5, 5))), []
+...     for port, ts in ((0, 3), (0, 4), (1, 8), (1, 5)):
+...         out += join.on_batch(port, Batch(pa.table({"ts": [ts], "k": ["x"]})))
+...     out += [m for port in (0, 1) for m in join.on_punctuation(port, Punctuation.linear("ts", 10))]
+...     print([ts for m in out if isinstance(m, Batch) for ts in m.rows["a_ts"].to_pylist()])
+[3, 4, 3, 4]
+[3, 3, 4, 4]
+[3, 3, 4, 4]
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.errors import LowwaterError
+from lowwater.joins.keyed import Ints, Keyed, Mask
+from lowwater.joins.oa_join import Arrived, OAJoin, arrange
+from lowwater.joins.spec import WindowJoin
+from lowwater.model.columns import whole
+from lowwater.model.punctuation import Punctuation
+from lowwater.model.ticks import END, NEVER
+from lowwater.operators.base import Batch, Held, Load, Message, Snapshot
+from lowwater.operators.waiting import Waiting
+
+
+class OrderedJoin(OAJoin):
+    """What both share: the bound F, the punctuation that follows from it, and rows that wait for it.
+
+    `told[0]` is the F of the last punctuation: all results before it have left.
+    """
+
+    def __init__(self, what: WindowJoin) -> None:
+        if what.how != "inner" or what.rows is not None:
+            kind = f"a {what.how} join" if what.how != "inner" else "a join over tuple-count windows"
+            raise LowwaterError(f"{type(self).__name__} keeps the order of inner joins over time, not of {kind}.")
+        super().__init__(what)
+        self._waiting = Waiting(self._waits())
+
+    @abstractmethod
+    def _waits(self) -> pa.Schema:
+        """The schema of the rows that wait."""
+
+    @property
+    def _final(self) -> int:
+        """F: the least time of the first input that a result to come can have."""
+        return min(self.low[0], self.what.axis.since(OAJoin._bound(self, 0)))
+
+    def _reach(self, port: int, final: int) -> int:
+        """The least position of another input that a row of the first at `final` or later can join."""
+        reached, wait = self.what.axis.reached(final), self.what.waits[port]
+        if reached in (NEVER, END):
+            return reached
+        return NEVER if wait is None else reached - wait
+
+    def _first_time(self, results: pa.Table) -> Ints:
+        return self.what.sides[0].ticks.encode(whole(results.column(self.what.times[0])))
+
+    def _slabs(self) -> list[Message]:
+        final = self._final
+        lows = [final, *(self.what.axis.since(self._reach(port, final)) for port in range(1, self.ports))]
+        out: list[Message] = []
+        for port, (name, low) in enumerate(zip(self.what.times, lows, strict=True)):
+            if low > self.told[port]:
+                self.told[port] = low
+                out.append(Punctuation.linear(name, low))
+        return out
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        ours, waiting = super().snapshot(), self._waiting.segments()
+        head = {**ours.head, "waiting": {name: segment.id for name, segment in waiting.items()}}
+        return Snapshot(head, {**ours.segments, **{segment.id: segment for segment in waiting.values()}})
+
+    def restore(self, head: dict[str, Any], load: Load) -> None:
+        super().restore(head, load)
+        self._waiting.restore({name: load(id) for name, id in head["waiting"].items()})
+
+    def decode(self, tables: dict[str, pa.Table]) -> object:
+        return self._waiting.decode(tables) if Waiting.decodes(tables) else super().decode(tables)
+
+    def held(self) -> Held:
+        ours = super().held()  # bytes are those of the snapshot's segments, which hold what waits already
+        return Held(ours.rows + self._waiting.rows, ours.bytes)
+
+
+class OPOBJoin(OrderedJoin):
+    """OA-Join with its results in an output buffer."""
+
+    def _waits(self) -> pa.Schema:
+        return self.what.result_schema()
+
+    def on_batch(self, port: int, batch: Batch | Arrived) -> list[Message]:
+        out: list[Message] = []
+        for message in super().on_batch(port, batch):
+            if isinstance(message, Batch):
+                self._waiting.add(message.rows, self._first_time(message.rows))
+            else:
+                out.append(message)
+        return out
+
+    def _passed(self, out: list[Message]) -> None:
+        rows, _ = self._waiting.release(self._final)
+        if rows.num_rows:
+            out.append(Batch(rows))
+
+
+class OPIBJoin(OrderedJoin):
+    """A join that takes the rows of its first input in order. They wait unkeyed; only the others are ever probed."""
+
+    def _waits(self) -> pa.Schema:
+        return self.what.sides[0].schema
+
+    def _probe(self, port: int, keyed: Keyed, out: list[Message]) -> Mask:
+        """Nothing is joined on arrival."""
+        return np.zeros(len(keyed), np.bool_)
+
+    def _keep(self, port: int, keyed: Keyed, matched: Mask, out: list[Message]) -> None:
+        if port:
+            super()._keep(port, keyed, matched, out)
+            return
+        rows, grid = keyed.rows, self.what.grid
+        time = self._time(0, rows)
+        if grid is not None and grid.range != grid.slide:  # a row that is in several windows waits once
+            once = keyed.at == grid.bounds(time)[0]
+            rows, time = rows.filter(pa.array(once)), time[once]
+        self._waiting.add(rows, time)
+
+    def _bound(self, port: int) -> int:
+        """Other inputs are needed by rows of the first that have not been joined, whether they have come or not."""
+        return self._reach(port, self.told[0]) if port else super()._bound(port)
+
+    def _passed(self, out: list[Message]) -> None:
+        final = self._final
+        rows, _ = self._waiting.release(final)
+        if rows.num_rows:
+            out += self._joined(rows)
+        for port in range(1, self.ports):  # only now: the rows just joined needed them
+            self.sides[port].invalidate(self._reach(port, final))
+
+    def _joined(self, rows: pa.Table) -> list[Message]:
+        """The results of rows of the first input, in order of their time."""
+        found: list[Message] = []
+        super()._probe(0, arrange(self.what, 0, rows).keyed, found)
+        if not found:
+            return []
+        results = pa.concat_tables([message.rows for message in found if isinstance(message, Batch)]).combine_chunks()
+        return [Batch(results.take(pa.array(np.argsort(self._first_time(results), kind="stable"))))]

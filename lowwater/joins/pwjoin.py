@@ -1,0 +1,276 @@
+"""PWJoin: a window join that exploits punctuation on the key (PW 4), of two inputs or more (P6).
+
+Three operations of the paper, two of which OA-Join has: invalidation by time, probing by value. The third is purging by
+value. When side i has said that value v has ended,
+
+    rows of another side with v go as soon as all sides but their own have ended v: nobody can join them any more
+    rows of another side with v that still come are joined and not kept: on-the-fly discard
+    rows of side i itself with v that still come break the promise and are late
+
+The output can be told that v has ended, to the use of whoever follows (`Ended`, or a punctuation for a range),
+
+    regularly    when all sides have ended v                                             (Theorem 3.1)
+    early        when one side has, and its last row with v has left its window          (Theorem 4.1)
+
+What was never punctuated costs nothing: without ended values no search is made for them.
+
+PJoin and WJoin are settings: a join without window is `waits` of None and `early=False`, one without punctuation is
+never told any. Values come in as `Ended`, many at a time, or as punctuations: a constant, a list, a range.
+
+>>> from lowwater.joins.spec import JoinSide
+>>> from lowwater.operators.base import Batch
+>>> auction, bid = (JoinSide(n, pa.schema({"ts": pa.int64(), "item": pa.int64()}), "ts", ("item",)) for n in "ab")
+>>> join = PWJoin(WindowJoin((auction, bid), (12, 0)))
+>>> _ = join.on_batch(0, Batch(pa.table({"ts": [0, 1], "item": [180, 181]})))
+>>> [m.rows.to_pylist() for m in join.on_batch(1, Batch(pa.table({"ts": [5], "item": [180]})))]
+[[{'item': 180, 'a_ts': 0, 'b_ts': 5}]]
+>>> join.on_ended(0, Ended(pa.table({"item": [180, 181]})))          # an item is auctioned once: bids need no keeping
+[]
+>>> [m.values.to_pylist() for m in join.on_ended(1, Ended(pa.table({"item": [180]})))], join.held().rows
+([[{'item': 180}]], 1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.joins.ended import EndedValues, Span, distinct, inside
+from lowwater.joins.keyed import Ints, Keyed, Mask
+from lowwater.joins.oa_join import OAJoin
+from lowwater.joins.part import Part
+from lowwater.joins.side import Side
+from lowwater.joins.spec import WindowJoin
+from lowwater.model.punctuation import Finite, Punctuation, Range
+from lowwater.model.ticks import END, NEVER
+from lowwater.operators.base import Ended, Load, Message, Snapshot
+
+UNGRAMMATICAL = "its input has ended this value"
+
+
+class PWJoin(OAJoin):
+    """See the module text."""
+
+    def __init__(self, what: WindowJoin, joint: bool = False, early: bool = True) -> None:
+        super().__init__(what, joint)
+        self.early = early
+        self.ended = [EndedValues(side.on) for side in what.sides]
+        self.propagated = 0
+        """How many single values and ranges the output was told of."""
+
+    @property
+    def remembered(self) -> int:
+        return sum(ended.rows for ended in self.ended)
+
+    @property
+    def demands(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*super().demands, *(name for side in self.what.sides for name in side.on)]))
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def _on_time(self, port: int, keyed: Keyed, out: list[Message]) -> Keyed:
+        keyed = super()._on_time(port, keyed, out)
+        return self._without(port, keyed, self.ended[port].has(keyed), UNGRAMMATICAL, out)
+
+    def _probe(self, port: int, keyed: Keyed, out: list[Message]) -> Mask:
+        """Rows whose value is propagated have no partner, and are not looked at."""
+        over = self._over(port, keyed)
+        if not over.any():
+            return super()._probe(port, keyed, out)
+        matched = np.zeros(len(keyed), np.bool_)
+        matched[~over] = super()._probe(port, keyed.where(~over), out)
+        return matched
+
+    def _over(self, port: int, keyed: Keyed) -> Mask:
+        """Which rows of a side have a value that is propagated."""
+        over = np.zeros(len(keyed), np.bool_)
+        for i in self._others(port):
+            over |= self.ended[i].is_over(keyed)
+        return over
+
+    def _needless(self, port: int, keyed: Keyed) -> Mask:
+        needless = self._ended_by(self._others(port), keyed)
+        return needless if self.ports == 2 else needless | self._over(port, keyed)
+
+    def _others(self, *ports: int) -> list[int]:
+        return [i for i in range(self.ports) if i not in ports]
+
+    def _ended_by(self, ports: list[int], keyed: Keyed) -> Mask:
+        """Which rows have a value that all these sides have ended."""
+        ended = np.ones(len(keyed), np.bool_)
+        for i in ports:
+            if ended.any():
+                ended &= self.ended[i].has(keyed)
+        return ended
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def on_ended(self, port: int, ended: Ended) -> list[Message]:
+        values = distinct(ended.values, self.what.sides[port].on, self.what.null_safe)
+        values = values.where(~self.ended[port].has(values))
+        if not len(values):
+            return []
+        out: list[Message] = []
+        for i in self._others(port):
+            self._purge(i, values.where(self._ended_by(self._others(i, port), self._of(i, values))), out)
+        regular = self._ended_by(self._others(port), values)
+        last = self.sides[port].last(values, NEVER)
+        over = regular | ((last == NEVER) & self._early(port))
+        self._propagate(values.where(over), port, out)
+        self.ended[port].expect(values.where(~over), last[~over] if self._early(port) else self._kept_from(last[~over]))
+        for side in self.sides:
+            side.tidy()
+        return out
+
+    def _early(self, port: int) -> bool:
+        """Whether the end of a value on one side alone can be its end: not if rows of another come out alone."""
+        return self.early and not any(self.what.keeps[i] for i in self._others(port))
+
+    def _kept_from(self, last: Ints) -> Ints:
+        """Where promises are kept that wait for the other side: at least as long as those that are propagated now."""
+        return np.maximum(last, self._reached())
+
+    def _reached(self) -> int:
+        return max([NEVER, *(self.what.axis.reached(low) for low in self.low if low < END)])
+
+    def _of(self, side: int, values: Keyed) -> Keyed:
+        """The same values under the names of another side's key."""
+        on = self.what.sides[side].on
+        return Keyed(values.rows.rename_columns(list(on)), on, values.code, values.at)
+
+    def _purge(self, port: int, values: Keyed, out: list[Message]) -> None:
+        self._let_go(port, self.sides[port].purge(self._of(port, values)), out)
+
+    def _propagate(self, values: Keyed, port: int, out: list[Message]) -> None:
+        """These values of one side are over: all sides that had ended them know, and the output is told, once."""
+        if not len(values):
+            return
+        reached = self._reached()
+        new = np.ones(len(values), np.bool_)
+        self.ended[port].finish(values, reached)
+        for i in self._others(port):
+            theirs = self._of(i, values)
+            over = self.ended[i].is_over(theirs)
+            new &= ~over
+            self.ended[i].finish(theirs.where(self.ended[i].has(theirs) & ~over), reached)
+            if self.ports > 2:  # where there is one other, it has let go them when this side ended them
+                self._purge(i, values, out)
+        values = values.where(new)
+        if len(values):
+            self.propagated += len(values)
+            out.append(Ended(values.rows.rename_columns(list(self.what.keys))))
+
+    def _passed(self, out: list[Message]) -> None:
+        """Time lets go the last rows of ended values, and promises that no window reaches."""
+        for i, ended in enumerate(self.ended):
+            if not ended.any:
+                continue
+            bound = self._bound(i)
+            for rows in ended.left(bound) if self._early(i) or bound == END else []:
+                self._propagate(Keyed.of(rows, ended.on, np.zeros(rows.num_rows, np.int64)), i, out)
+            for range in ended.spans_left(bound, self._reached()) if self._early(i) or bound == END else []:
+                self._tell(range, out)
+            ended.forget(self._forgotten())
+
+    def _forgotten(self) -> int:
+        """Promises propagated below this position are of no use any more: no window reaches so far back."""
+        reached = min(self.what.axis.reached(low) for low in self.low)
+        if reached in (NEVER, END):
+            return reached
+        if None in self.what.waits:
+            return NEVER
+        return reached - sum(abs(wait) for wait in self.what.waits if wait is not None)
+
+    # -- ranges ----------------------------------------------------------------------------------------------------
+
+    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+        side = self.what.sides[port]
+        named = dict(punctuation.patterns)
+        if len(side.on) != 1 or set(named) != set(side.on) or punctuation.low_watermark(side.time) is not None:
+            return super().on_punctuation(port, punctuation)
+        (pattern,) = named.values()
+        if isinstance(pattern, Finite):
+            listed = pa.array(list(pattern.listed()), side.schema.field(side.on[0]).type)
+            return self.on_ended(port, Ended(pa.table([listed], names=list(side.on))))
+        if isinstance(pattern, Range) and pattern.closed_low and pattern.high is not None:
+            return self._on_range(port, Range(pattern.low, pattern.high))
+        return []
+
+    def _on_range(self, port: int, range: Range) -> list[Message]:
+        """The same rules for a range of values; it is propagated where it overlaps what the others have ended."""
+        out: list[Message] = []
+        if self.ended[port].covers(range):
+            return out
+        for i in self._others(port):
+            others = self._others(i, port)
+            for part, rows in self._where(self.sides[i], range, others):
+                self._let_go(i, [(part, rows)], out)
+        for shared in self._shared(port, range):
+            self._tell(shared, out)
+            for ended in self.ended:
+                ended.add(Span(shared, self._reached(), True))
+        for i in self._others(port):
+            singles = self.ended[i].punctuated_in(range)
+            if singles is not None and singles.num_rows:
+                values = Keyed.of(singles, self.what.sides[i].on, np.zeros(singles.num_rows, np.int64))
+                regular = self._ended_by(self._others(i, port), values)
+                self._propagate(values.where(regular), i, out)
+        if not self.ended[port].covers(range):
+            last = self.sides[port].last_where(lambda keys: inside(range, keys), NEVER)
+            over = self._early(port) and last == NEVER
+            kept = last if self._early(port) and not over else max(last, self._reached())
+            self.ended[port].add(Span(range, kept, over))
+            if over:
+                self._tell(range, out)
+        for side in self.sides:
+            side.tidy()
+        return out
+
+    def _where(self, side: Side, range: Range, others: list[int]) -> list[tuple[Part, Any]]:
+        """Rows of a side in a range that all `others` have ended, too, are let go."""
+
+        def among(keys: pa.Table) -> Mask:
+            held = inside(range, keys)
+            if others and held.any():
+                chosen = np.flatnonzero(held)
+                asked = Keyed.of(keys.take(pa.array(chosen)), side.on, chosen)
+                held[asked.at[~self._ended_by(others, asked)]] = False
+            return held
+
+        return side.purge_where(among)
+
+    def _shared(self, port: int, range: Range) -> list[Range]:
+        """What of a range all the others have ended by ranges."""
+        shared = [range]
+        for i in self._others(port):
+            met = [one.meet(span.range) for one in shared for span in self.ended[i].spans]
+            shared = [one for one in met if isinstance(one, Range)]
+        return shared
+
+    def _tell(self, range: Range, out: list[Message]) -> None:
+        self.propagated += 1
+        out.append(Punctuation({self.what.keys[0]: range}))
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        ours = super().snapshot()
+        told = [ended.snapshot() for ended in self.ended]
+        head = {**ours.head, "ended": [head for head, _ in told], "propagated": self.propagated}
+        return Snapshot(head, ours.segments | {s.id: s for _, segments in told for s in segments})
+
+    def restore(self, head: dict[str, Any], load: Load) -> None:
+        super().restore(head, load)
+        self.propagated = head["propagated"]
+        for ended, saved in zip(self.ended, head["ended"], strict=True):
+            ended.restore(saved, load)
+
+    def decode(self, tables: dict[str, pa.Table]) -> object:
+        return tables["spans"] if "spans" in tables else super().decode(tables)
+
+
+def pjoin(what: WindowJoin) -> PWJoin:
+    """A join that exploits punctuation and has no window (PW's PJoin)."""
+    return PWJoin(what, early=False)

@@ -1,0 +1,210 @@
+"""One side of a symmetric join: insert a batch, probe with a batch, let rows go by time and by value.
+
+State is a handful of parts (part.py), each of immutable rows and a few flags. As in the paper's lazy deletion a row
+that leaves is only crossed out; a part is written anew when half of it is gone, and dropped when all of it is. So a
+side never holds more than twice the rows that may still join. Parts of similar size are merged, four into one: their
+number grows with the logarithm of the state, not with the number of batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.joins.keyed import Among, Ints, Keyed, Mask
+from lowwater.joins.part import Part
+from lowwater.model.columns import whole
+from lowwater.operators.base import Load
+from lowwater.state.segments import Segment
+
+FANOUT = 4
+"""Parts of about one size that are merged into one."""
+
+
+@dataclass
+class Operations:
+    """What a side has done, in the units of the papers: one a tuple, a punctuation or a node of a list."""
+
+    inserted: int = 0
+    looked_up: int = 0
+    """Searches in the I-Node index: one a probing tuple, one a punctuated value."""
+    visited: int = 0
+    """Nodes of value lists that a probe has found."""
+    invalidated: int = 0
+    purged: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.inserted + self.looked_up + self.visited + self.invalidated + self.purged
+
+
+@dataclass
+class Side:
+    """See the module text. `on` are the key columns; `flagged` sides remember which rows have found a partner."""
+
+    on: tuple[str, ...]
+    flagged: bool = False
+    parts: list[Part] = field(default_factory=list)
+    operations: Operations = field(default_factory=Operations)
+
+    def insert(self, keyed: Keyed, matched: Mask | None = None) -> None:
+        if not len(keyed):
+            return
+        if self.flagged and matched is None:
+            matched = np.zeros(len(keyed), np.bool_)
+        self.operations.inserted += len(keyed)
+        self.parts.append(Part(keyed, matched=matched))
+        self._merge()
+
+    def probe(self, probing: Keyed, low: Ints, high: Ints) -> Iterator[tuple[Part, Ints, Ints]]:
+        """(part, theirs, ours) for each part that has pairs; positions of ours are within low..high of theirs."""
+        self.operations.looked_up += len(probing)
+        if not len(probing):
+            return
+        least, most = int(low.min()), int(high.max())
+        for part in self.parts:
+            if part.most < least or part.least > most:
+                continue
+            theirs, ours = part.keyed.probe(probing, low, high)
+            if part.alive is not None:
+                alive = part.alive[ours]
+                theirs, ours = theirs[alive], ours[alive]
+            if len(ours):
+                self.operations.visited += len(ours)
+                yield part, theirs, ours
+
+    def invalidate(self, bound: int) -> list[tuple[Part, Ints]]:
+        """Lets go the rows with a position below `bound`; which those are, where they had not left before."""
+        left = []
+        for part in self.parts:
+            until = 0 if bound <= part.least else len(part) if bound > part.most else part.keyed.before(bound)
+            if until > part.passed:
+                rows = part.keyed.by_time[part.passed : until]
+                part.passed = until
+                rows = rows if part.alive is None else rows[part.alive[rows]]
+                self.operations.invalidated += len(rows)
+                left.append((part, rows))
+        return left
+
+    def purge(self, values: Keyed) -> list[tuple[Part, Ints]]:
+        """Lets go the rows of these values."""
+        self.operations.looked_up += len(values)
+        left = [self._cross_out(part, ours) for part, _, ours in self._rows_of(values)]
+        return [(part, rows) for part, rows in left if len(rows)]
+
+    def purge_where(self, ended: Among) -> list[tuple[Part, Ints]]:
+        """Lets go the rows whose key is among the ended, of which the lists are asked and not the rows."""
+        left = []
+        for part in self.parts:
+            self.operations.looked_up += len(part.keyed.codes)
+            left.append(self._cross_out(part, part.keyed.where_key(ended)))
+        return [(part, rows) for part, rows in left if len(rows)]
+
+    def _rows_of(self, values: Keyed) -> Iterator[tuple[Part, Ints, Ints]]:
+        """(part, which value, row) for all rows of these values."""
+        ever = np.full(len(values), 1 << 62)
+        for part in self.parts:
+            which, rows = part.keyed.probe(values, -ever, ever)
+            if len(rows):
+                yield part, which, rows
+
+    def _cross_out(self, part: Part, rows: Ints) -> tuple[Part, Ints]:
+        rows = rows[part.live[rows]]
+        if len(rows):
+            self.operations.purged += len(rows)
+            part.end(rows)
+        return part, rows
+
+    def holds(self, values: Keyed) -> Mask:
+        """Which of these rows have a row of their value here."""
+        held = np.zeros(len(values), np.bool_)
+        if self.parts:
+            self.operations.looked_up += len(values)
+        for part, which, rows in self._rows_of(values):
+            held[which[part.live[rows]]] = True
+        return held
+
+    def last(self, values: Keyed, none: int) -> Ints:
+        """The largest position of the rows of each value that are here, `none` where there are none."""
+        most = np.full(len(values), none)
+        for part, which, rows in self._rows_of(values):
+            live = part.live[rows]
+            np.maximum.at(most, which[live], part.keyed.at[rows[live]])
+        return most
+
+    def last_where(self, ended: Among, none: int) -> int:
+        """The largest position of all rows whose key is among the ended."""
+        most = none
+        for part in self.parts:
+            rows = part.keyed.where_key(ended)
+            most = max(most, int(part.keyed.at[rows[part.live[rows]]].max(initial=none)))
+        return most
+
+    def tidy(self) -> None:
+        """Drops parts of which all is gone and writes anew those of which half is."""
+        kept = []
+        for part in self.parts:
+            gone = part.gone
+            if gone < len(part):
+                kept.append(part if 2 * gone <= len(part) else part.kept())
+        self.parts = kept
+        self._merge()
+
+    def _merge(self) -> None:
+        while True:
+            sizes = [int(np.log2(max(1, len(part))) // np.log2(FANOUT)) for part in self.parts]
+            full = [size for size in set(sizes) if sizes.count(size) >= FANOUT]
+            if not full:
+                return
+            some = [part for part, size in zip(self.parts, sizes, strict=True) if size == min(full)]
+            others = [part for part, size in zip(self.parts, sizes, strict=True) if size != min(full)]
+            kept = [part.kept() for part in some if part.gone < len(part)]
+            self.parts = [*others, *([merged(kept)] if kept else [])]
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    @property
+    def live_rows(self) -> int:
+        return sum(len(part) - part.gone for part in self.parts)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[list[Any], list[Segment[Any]]]:
+        head, segments = [], []
+        for part in self.parts:
+            rows, flags = part.encode()
+            known = [len(part), part.least, part.most, part.passed]
+            head.append([rows.id, None if flags is None else flags.id, *known])
+            segments += [rows] if flags is None else [rows, flags]
+        return head, segments
+
+    def restore(self, head: Sequence[Any], load: Load) -> None:
+        self.parts = []
+        for rows, flags, size, least, most, passed in head:
+            found = None if flags is None else load(flags)
+            values = {} if found is None else found.value
+            part = Part(None, passed, values.get("alive"), values.get("matched"), load(rows), found, size, least, most)
+            self.parts.append(part)
+
+
+def merged(parts: Sequence[Part]) -> Part:
+    """One part of several; flags are carried along."""
+    if len(parts) == 1:
+        return parts[0]
+    keyed, order = Keyed.merged([part.keyed for part in parts])
+    flags = [part.matched for part in parts if part.matched is not None]
+    return Part(keyed, matched=np.concatenate(flags)[order] if flags else None)
+
+
+def decode(tables: dict[str, pa.Table]) -> object:
+    """The value of a segment: rows or flags."""
+    if "flags" in tables:
+        flags = tables["flags"]
+        return {name: whole(flags.column(name)).to_numpy(zero_copy_only=False) for name in flags.column_names}
+    return Keyed.of_tables(tables)
