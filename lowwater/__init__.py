@@ -34,6 +34,7 @@ from lowwater.aggregates import (
     variance,
 )
 from lowwater.errors import LowwaterError
+from lowwater.joined import Joined
 from lowwater.model.ticks import Length
 from lowwater.operators.flush import lazy_flush, slow_flush
 from lowwater.query.disorder import Disorder, delay, delay_rows, idle, learned, ordered, punctuated
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Disorder",
+    "Joined",
     "LowwaterError",
     "Query",
     "Stream",
@@ -62,6 +64,7 @@ __all__ = [
     "heavy_hitters",
     "holistic",
     "idle",
+    "join",
     "last",
     "lazy_flush",
     "learned",
@@ -94,6 +97,17 @@ def parquet_files(spark: Any, path: str, **options: Any) -> Any:
     from lowwater.backends.spark.parquet import parquet_files as files
 
     return files(spark, path, **options)
+
+
+def join(streams: Sequence[Stream], on: Any, within: Any = None, **options: Any) -> Joined:
+    """An inner join of two streams or more on one key, in one operator without intermediate results.
+
+    `within` is one window for all, or a list of one a stream: how long its rows wait for those of the others. Options
+    are those of `Stream.join`.
+    """
+    from lowwater.joined import joined
+
+    return joined(tuple(streams), on, within, **options)
 
 
 def stream(

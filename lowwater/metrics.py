@@ -30,6 +30,8 @@ class Metrics:
     result_rows: int = 0
     state_rows: int = 0
     state_bytes: int = 0
+    ended_values: int = 0
+    """Values, and ranges of them, that inputs of a join have ended and that are remembered, beside the rows."""
     low_watermark: str | None = None
     closed_below: int | None = None
     """All window ids below this one are complete: nothing more will be said of them."""
@@ -56,7 +58,7 @@ class Metrics:
         """Shards together. Every shard sees the facts of the whole input, so what was read is not added up."""
         if not shards:
             return Metrics()
-        summed = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes")
+        summed = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
         first = shards[0]
         return Metrics(
             rows=first.rows,

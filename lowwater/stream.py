@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,48 +25,15 @@ from lowwater.operators.flush import EAGER, Flush
 from lowwater.query import planner
 from lowwater.query.disorder import Disorder, delay, idle
 from lowwater.query.explain import Branch, explain
-from lowwater.query.plan import Input, Plan
+from lowwater.query.frame import Backend, Frame, RowFunction
+from lowwater.query.plan import Ends, Input, Plan
 from lowwater.query.refuse import progress_field
 from lowwater.query.window import over_of, window_of
 from lowwater.windows.context_aware import Session
 from lowwater.windows.context_free import ContextFree
 
-RowFunction = Callable[[pa.Table], pa.Table]
-
-
-class Frame(Protocol):
-    """Rows of one input as a backend holds them. Conditions and expressions are SQL text, evaluated by the backend."""
-
-    @property
-    def schema(self) -> pa.Schema: ...
-
-    @property
-    def keep(self) -> str | None:
-        """The column that says which rows the selects let through: progress is learned from all rows."""
-
-    @property
-    def backend(self) -> Backend: ...
-
-    def where(self, condition: str) -> Frame: ...
-
-    def with_column(self, name: str, expression: str) -> Frame: ...
-
-    def select(self, columns: Sequence[str]) -> Frame: ...
-
-    def apply(self, function: RowFunction, schema: pa.Schema) -> Frame: ...
-
-
-class Backend(Protocol):
-    """What runs a plan over its frames. Verbs that a backend does not have it refuses with a sentence."""
-
-    @property
-    def collect(self) -> Callable[..., pa.Table]: ...
-
-    @property
-    def to_spark(self) -> Callable[..., Any]: ...
-
-    @property
-    def start(self) -> Callable[..., Any]: ...
+if TYPE_CHECKING:
+    from lowwater.joined import Joined
 
 
 @dataclass(frozen=True)
@@ -120,6 +87,8 @@ class Stream:
     def union(self, *others: Stream) -> Stream:
         """Meld: rows of all streams; progress is that of the slowest."""
         branches = self._branches
+        if any(b.input.ends is not None for stream in (self, *others) for b in stream._branches):
+            raise LowwaterError("union() comes before unique() and ends(): they speak of all rows of the union.")
         ours = self.schema.field(self.progress)
         for other in others:
             theirs = other.schema.field(other.progress)
@@ -191,6 +160,67 @@ class Stream:
         ticks = Ticks(self.schema.field(self.progress).type)
         return Windowed(self, over_of(ticks, rows, range), True, partition, True)
 
+    def unique(self, column: str) -> Stream:
+        """Says that no two rows share a value of this column: every row ends its own value (PW 1.2).
+
+        A join on the column need not keep partners for later, and passes on that a value is over. Rows that break it
+        are late.
+        """
+        return self._ending(Ends(column))
+
+    def ends(self, column: str, when: str, value: str | None = None, range: tuple[str, str] | None = None) -> Stream:
+        """Says that rows for which the boolean column `when` is true are punctuations: values of `column` have ended.
+
+        Which ones is in the row: in `column` itself or in the column `value`, one or a list of them, or in two columns
+        `range`, from the first up to the second, itself excluded.
+        """
+        if range is not None and (not isinstance(range, tuple | list) or len(range) != 2):
+            raise LowwaterError(f"ends(range=) names two columns, as in range=('low', 'high'), not {range!r}.")
+        low, high = range if range is not None else (None, None)
+        return self._ending(Ends(column, when, None if range is not None else value or column, low, high))
+
+    def _ending(self, ends: Ends) -> Stream:
+        self._known([ends.attribute, *ends.columns], "unique() or ends()")
+        if ends.when is not None and not pa.types.is_boolean(self.schema.field(ends.when).type):
+            raise LowwaterError(f"ends(when=) names a boolean column, but {ends.when!r} is not; derive one first.")
+        wanted = self.schema.field(ends.attribute).type
+        for name in (name for name in (ends.value, ends.low, ends.high) if name is not None):
+            given = self.schema.field(name).type
+            if name == ends.value and (pa.types.is_list(given) or pa.types.is_large_list(given)):
+                given = given.value_type
+            if given != wanted:
+                raise LowwaterError(f"ends() needs {name!r} of the type of {ends.attribute!r}, {wanted}, not {given}.")
+        if any(b.input.ends is not None for b in self._branches):
+            raise LowwaterError("A stream says once when values end: by unique() or by ends(), of one column.")
+        if ends.low is not None and ends.attribute == self.progress:
+            raise LowwaterError("ends(range=) cannot be of the progressing attribute; time has its own punctuation.")
+        branches = [dataclasses.replace(b, input=dataclasses.replace(b.input, ends=ends)) for b in self._branches]
+        return dataclasses.replace(self, _branches=tuple(branches))
+
+    def join(
+        self,
+        other: Stream,
+        on: str | Sequence[str | Sequence[str]],
+        within: Length | tuple[Length | None, Length | None] | None = None,
+        how: str = "inner",
+        **options: Any,
+    ) -> Joined:
+        """Rows of both streams that are equal on the key and within each other's window.
+
+        on         the key: a column of both, several, or pairs of names as in [("id", "seller")]
+        within     other.time - self.time: at most this apart, or from a lower to an upper end; None is without end
+        how        inner, left, right, full, semi, anti
+        window     instead of within: rows of the same window, of this length and `slide`, from `origin`
+        bounds     "[]", "[)", "(]" or "()": which ends of within belong to it
+        rows       tuple-count windows: the newest so many rows of each side, or of one, as in rows=(100, None)
+        per_key    whether rows are counted for each key or over the whole stream
+        condition  SQL, or a function of an Arrow table of pairs, that must hold as well
+        null_safe  whether null keys match each other
+        """
+        from lowwater.joined import joined
+
+        return joined((self, other), on, within, how, **options)
+
     def _each(self, change: Callable[[Frame], Frame], step: str) -> Stream:
         branches = []
         for b in self._branches:
@@ -200,9 +230,8 @@ class Stream:
 
     def _progress_columns(self) -> list[str]:
         """The columns that progress is learned from."""
-        marks = [b.input.punctuation for b in self._branches if b.input.punctuation is not None]
-        sources = [b.input.source for b in self._branches if b.input.source is not None]
-        return list(dict.fromkeys([self.progress, *sources, *(column for m in marks for column in (m.when, m.upto))]))
+        marks = [name for b in self._branches for name in b.input.marks if name != b.input.keep]
+        return list(dict.fromkeys([self.progress, *marks]))
 
     def _known(self, columns: Sequence[str], where: str) -> None:
         for column in columns:
@@ -285,6 +314,8 @@ class Windowed:
             self._lateness,
         )
         branches = self._stream._branches
+        if any(b.input.ends is not None for b in branches):
+            raise LowwaterError("unique() and ends() are for joins; a window aggregation has no use of ended values.")
         plan = planner.plan([b.input for b in branches], what, strategy, self._flush, table)
         return Query(plan, tuple(b.frame for b in branches), tuple(Branch(b.input.name, b.steps) for b in branches))
 
@@ -303,7 +334,7 @@ class Query:
 
     @property
     def schema(self) -> pa.Schema:
-        return self.plan.what.result_schema()
+        return self.plan.result_schema
 
     def explain(self) -> str:
         """The plan as text: what is done, why so, and how much state it will hold."""

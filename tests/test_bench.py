@@ -1,4 +1,4 @@
-"""The benchmarks `slide-by-tuple` and `flush` at a tiny size: engines agree, and disagreement is seen."""
+"""The benchmarks `slide-by-tuple`, `flush` and `join` at a tiny size: engines agree, and disagreement is seen."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rich.console import Console
 from lowwater import generate
 from lowwater.backends.spark.engine import Files
 from lowwater.errors import LowwaterError
-from lowwater.experiments import bench, flush, slide_by_tuple
-from lowwater.experiments.agreement import read, times
+from lowwater.experiments import bench, flush, join, slide_by_tuple
+from lowwater.experiments.agreement import digest, read, times, unlike_digests
 from lowwater.experiments.rounds import Result
 
 if TYPE_CHECKING:
@@ -65,6 +65,52 @@ def test_every_group_arrives_once_in_every_window() -> None:
     assert len(np.unique(window)) == 3
     assert len(np.unique(np.stack([window, rows.column("key").to_numpy()]), axis=1).T) == rows.num_rows == 150
     assert 0 < generate.lateness(ts).max() <= 3 * generate.SECOND
+
+
+def pairs(directory: Path, ids: list[tuple[int, int]], blocks: int = 3, key: str = "a") -> pa.Table:
+    """The digest, in blocks of ten rows a side, of answers that pair these rows."""
+    left, right = ([pair[side] for pair in ids] for side in (0, 1))
+    generate.write_files(pa.table({"key": [key] * len(ids), "l_id": left, "r_id": right}), directory, 2)
+    return digest(directory, ("key", "l_id", "r_id"), ("l_id", "r_id"), 10, blocks)
+
+
+def test_pairs_are_compared_in_any_order_and_by_the_micro_batches_that_both_have_read(tmp_path: Path) -> None:
+    ours = pairs(tmp_path / "ours", [(1, 2), (3, 4), (5, 15), (25, 6)])
+    assert ours["rows"].to_pylist() == [2, 1, 1]
+    shorter = pairs(tmp_path / "shorter", [(3, 4), (5, 15), (1, 2)], blocks=2)
+    assert unlike_digests(ours, shorter) is None
+    others = {
+        "turned": ([(25, 6), (3, 4), (1, 2), (5, 15)], None),
+        "silent": ([(3, 4), (5, 15), (1, 2)], "answers of micro-batch 2 differ"),
+        "other": ([(1, 2), (3, 4), (5, 16), (25, 6)], "answers of micro-batch 1 differ"),
+        "twice": ([(1, 2), (3, 4), (3, 4), (5, 15), (25, 6)], "answers of micro-batch 0 differ"),
+        "swapped": ([(2, 1), (3, 4), (5, 15), (25, 6)], "answers of micro-batch 0 differ"),
+    }
+    for name, (ids, what) in others.items():
+        assert unlike_digests(ours, pairs(tmp_path / name, ids)) == what
+    again = pairs(tmp_path / "key", [(1, 2), (3, 4), (5, 15), (25, 6)], key="b")
+    assert unlike_digests(ours, again) == "answers of micro-batch 0 differ"
+    assert unlike_digests(pairs(tmp_path / "none", []), ours) == "no answers to compare"
+
+
+def test_a_join_tells_what_a_larger_state_costs_and_whether_batches_grow() -> None:
+    results = tuple(
+        Result("lowwater", name, 6, 6 * seconds, 1.0, (seconds, 1.0, 2 * seconds) * 2)
+        for name, seconds in (("state1", 1.0), ("state10", 1.5))
+    )
+    grown = {f"{name}: last third of the micro-batches over the first": 2.0 for name in ("state1", "state10")}
+    over = {"state10 over state1": 1.5, "state10 over state1 by the mean": 5.5 / 4}
+    assert join.Report("join", (), results, 3).own == over | grown
+    assert join.Report("join", ("rows differ",), results, 3).own == {}
+
+
+def test_a_smaller_join_has_as_many_partners_a_row() -> None:
+    for workload in (*join.BANDS, *join.STATES):
+        small = workload.capped(4001)
+        assert (small.rows, small.rows * workload.keys) == (4000, small.keys * workload.rows)
+        assert workload.capped(None) == workload
+    less, more = ({"pairs": w.band / w.keys, "state": w.band + 3} for w in join.STATES)
+    assert more == {"pairs": less["pairs"], "state": 10 * less["state"]}
 
 
 def test_the_program_by_hand_is_asked_for_by_name_where_it_is_missing(
@@ -126,3 +172,21 @@ def test_slow_and_eager_flush_agree(spark: SparkSession, tmp_path: Path) -> None
         "eager: largest over median",
     }
     bench.plot(report, tmp_path / "plot.png")
+
+
+@pytest.mark.spark
+def test_join_agrees_with_sparks_own(spark: SparkSession, tmp_path: Path) -> None:
+    bands = (join.Workload("band", 2, 100, 2000, 10, 2, text=True),)
+    states = (join.Workload("state1", 2, 100, 2000, 10, 3), join.Workload("state10", 4, 200, 2000, 10, 3))
+    report = join.run(spark, rounds=1, bands=bands, states=states, warm=False)
+    assert report.disagreements == ()
+    told = json.loads(json.dumps(bench.as_json(report)))
+    rows = {f"{r['workload']}/{r['engine']}": r["rows"] for r in told["results"]}
+    beside = dict.fromkeys(["lowwater", "lowwater-dataframe", "spark-memory", "spark-rocksdb", "scan"], 4000)
+    beside["spark-rocksdb"] = 2000
+    alone = {"state1/lowwater": 6000, "state10/lowwater": 6000}
+    assert rows == {f"band/{engine}": n for engine, n in beside.items()} | alone
+    assert set(told["ratios"]) == {f"band/{engine}" for engine in beside if engine != "lowwater"}
+    assert len(told["own"]) == 4
+    bench.plot(report, tmp_path / "plot.png")
+    Console(quiet=True).print(bench.as_table(report))

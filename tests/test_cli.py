@@ -17,7 +17,7 @@ from lowwater import doctor
 from lowwater.cli import app
 from lowwater.experiments import bench, demo, sliding
 from lowwater.experiments.catalogue import CATALOGUE
-from lowwater.experiments.thesis import band, block_sorted, buffering, panes
+from lowwater.experiments.thesis import band, block_sorted, buffering, join_memory, join_skew, panes
 from lowwater.experiments.thesis import union_memory as memory
 from lowwater.experiments.thesis.slack import Judged
 from lowwater.generate import SECOND
@@ -25,7 +25,21 @@ from lowwater.generate import SECOND
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEEDED = {"TH-6-11", "TH-6-12", "TH-6-19", "TH-8-8", "TH-8-11"}
+SEEDED = {
+    "TH-6-11",
+    "TH-6-12",
+    "TH-6-19",
+    "TH-7-7",
+    "TH-8-8",
+    "TH-8-9",
+    "TH-8-10",
+    "TH-8-11",
+    "PW-8",
+    "PW-9",
+    "PW-10",
+    "PW-11",
+    "PW-12",
+}
 """Claims that rest on seeded streams and no clock, so that they hold at every run if at one."""
 ENGINES = {"lowwater", "lowwater-dataframe", "spark-memory", "spark-rocksdb", "scan"}
 
@@ -53,7 +67,7 @@ def test_every_command_is_listed_and_has_help(command: str) -> None:
 
 def test_the_lists() -> None:
     listed = one_object(call("bench", "--list", "--json"))["benchmarks"]
-    assert [b["name"] for b in listed] == ["sliding", "slide-by-tuple", "flush"]  # type: ignore[attr-defined]
+    assert [b["name"] for b in listed] == ["sliding", "slide-by-tuple", "flush", "join"]  # type: ignore[attr-defined]
     (first, *_) = one_object(call("reproduce", "--list", "--json"))["reproductions"]  # type: ignore[misc]
     assert first["id"] == "TH-6-15"
     assert "30 %" in first["claim"]
@@ -65,7 +79,7 @@ def test_the_lists() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["bench", "nothing"], "There is no benchmark 'nothing'; there is: sliding, slide-by-tuple, flush.\n"),
+        (["bench", "nothing"], "There is no benchmark 'nothing'; there is: sliding, slide-by-tuple, flush, join.\n"),
         (["reproduce", "XX-1"], f"There is no reproduction 'XX-1'; there is: {', '.join(CATALOGUE)}.\n"),
         (["reproduce"], "Which one? Give an id; `lowwater reproduce --list` has them.\n"),
         (["reproduce", "TH-6-15", "--size", "huge"], "A reproduction has the size tiny or full, not 'huge'.\n"),
@@ -117,6 +131,13 @@ def test_no_claim_holds_of_techniques_that_are_all_alike() -> None:
     held = [memory.Point(technique, skew, 6, 6) for technique in techniques for skew in (0, 1, 2)]
     assert not memory.skew_holds(held, 1)
     assert not memory.delay_holds(held, 1)
+    joined = [join_memory.Point(name, n, 6, 6, 1, 1, 1, 1) for name in join_memory.KINDS for n in (1, 9)]
+    assert not join_memory.output_holds(joined)
+    assert not join_memory.input_holds(joined)
+    unions = (join_skew.OOP, join_skew.IOP, join_skew.CLEARING, join_skew.ORDERED)
+    skewed = [join_skew.Point(name, skew, 6, 6, 6) for name in unions for skew in (0, 9)]
+    assert not join_skew.skew_holds(skewed)
+    assert not join_skew.delay_holds(skewed, 1)
 
 
 def test_the_doctor_finds_this_machine_able() -> None:

@@ -30,7 +30,21 @@ def packets(name: str = "Main", disorder: Any = "5 seconds", **more: Any) -> lw.
     return lw.stream(PACKET.empty_table(), name=name, progress="ts", disorder=disorder, **more)
 
 
-def queries() -> dict[str, lw.Query]:
+AUCTION = pa.schema([("ts", pa.timestamp("us", "UTC")), ("item", pa.int64()), ("reserve", pa.int64())])
+BID = pa.schema(
+    [("ts", pa.timestamp("us", "UTC")), ("item", pa.int64()), ("price", pa.int64()), ("is_over", pa.bool_())]
+)
+
+
+def auctions() -> lw.Stream:
+    return lw.stream(AUCTION.empty_table(), name="Auction", progress="ts", disorder=lw.ordered())
+
+
+def bids() -> lw.Stream:
+    return lw.stream(BID.empty_table(), name="Bid", progress="ts", disorder="2 minutes")
+
+
+def queries() -> dict[str, lw.Query | lw.Joined]:
     by_minute = packets().window(range="10 minutes", slide="1 minute").group_by("srcIP")
     return {
         "tumbling": packets().window(range="10 minutes").group_by("srcIP").agg(n=lw.count(), bytes=lw.sum("len")),
@@ -63,6 +77,8 @@ def queries() -> dict[str, lw.Query]:
         "gaps": packets().window(range="1 minute", slide="1 hour").agg(n=lw.count()),
         **counted(),
         **emitted(),
+        **joins(),
+        **punctuated_joins(),
     }
 
 
@@ -94,6 +110,47 @@ def emitted() -> dict[str, lw.Query]:
         "slow_flush": minute.emit(flush=lw.slow_flush(50_000)).group_by("srcIP").agg(table=65536, n=lw.count()),
         "lazy_flush": minute.emit(flush=lw.lazy_flush(windows=1)).group_by("srcIP").agg(n=lw.count()),
         "heavy_hitters": minute.agg(who=lw.heavy_hitters("srcIP", 0.1), about=lw.approx_count_distinct("srcIP")),
+    }
+
+
+def joins() -> dict[str, lw.Joined]:
+    """Joins that time bounds, and what may follow them."""
+    main, control = packets(), packets("Control", lw.ordered())
+    both = main.join(control, on="srcIP", within="3 minutes")  # Q5-8 is one of these
+    return {
+        "join_band": both,
+        "join_left": main.join(control, on=["srcIP", "link"], within=("-2 minutes", "3 minutes"), how="left"),
+        "join_open_ends": main.join(control, on=[], within=("0 seconds", "1 second"), how="anti", bounds="(]"),
+        "join_tumbling": main.join(control, on="srcIP", window="10 minutes", how="full", null_safe=True),
+        "join_hopping": main.join(
+            control, on="srcIP", window="10 minutes", slide="1 minute", origin="1970-01-01T00:00:30+00:00"
+        ),
+        "join_three": lw.join(
+            [main, control, packets("Backup", "10 seconds")], "srcIP", ["1 minute", "2 minutes", "3 minutes"]
+        ),
+        "join_rows": main.join(control, on="srcIP", within="5 minutes", rows=(100, None)),
+        "join_rows_of_all": main.join(control, on="srcIP", rows=100, per_key=False),
+        "join_condition_and_union": packets("Main1")
+        .where("len > 100")
+        .union(packets("Main2", "30 seconds"))
+        .join(control, on="srcIP", within="3 minutes", condition="Main1_Main2_rtt > Control_rtt"),
+        "join_then_window": both.window("10 minutes", "1 minute", over="Control_ts")
+        .group_by("srcIP")
+        .agg(n=lw.count(), slowest=lw.max("Main_rtt")),
+        "join_then_window_of_all": both.window("10 minutes").agg(n=lw.count()),
+        "join_then_both_times": both.group_by("Main_ts", "Control_ts").agg(n=lw.count()),
+        "join_then_key": both.group_by("srcIP").agg(n=lw.count()),
+    }
+
+
+def punctuated_joins() -> dict[str, lw.Joined]:
+    """Joins whose inputs tell that values have ended; the first is the auction query of PW 1.2."""
+    opened, placed = auctions().unique("item"), bids().ends("item", when="is_over")
+    return {
+        "pwjoin": opened.join(placed, on="item", within=("0 seconds", "12 hours")).group_by("item").agg(n=lw.count()),
+        "pwjoin_one_side": auctions().join(placed, on="item", within=("0 seconds", "12 hours"), how="left"),
+        "pjoin": opened.join(placed, on="item").group_by("item").agg(n=lw.count(), top=lw.max("price")),
+        "pjoin_then_time": opened.join(placed, on="item").group_by("Auction_ts").agg(n=lw.count()),
     }
 
 

@@ -5,6 +5,9 @@
     expect       all results since the last expectation      finish     all inputs end
     expect_late  all late rows since the last one, each with its reason and the windows it missed and kept
 
+A query has a `window` over its melded inputs, or a `join` of two by `key`, each with columns of its own; an input of a
+join may say that a column is `unique`, or which rows are the `ends` of its values.
+
 What came out and was never expected fails a transcript as well. `fails` marks one that must fail, and with what: they
 test the tester. `spark: true` has it run through Spark too, where only the totals are compared: Spark decides itself
 which files of two inputs make a micro-batch.
@@ -31,10 +34,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER = Path(__file__).parent / "transcripts"
-TYPES = {"int64": pa.int64(), "string": pa.string(), "timestamp": pa.timestamp("us", "UTC")}
+TYPES = {"int64": pa.int64(), "string": pa.string(), "timestamp": pa.timestamp("us", "UTC"), "bool": pa.bool_()}
 AGGREGATES = {"count": lw.count, "sum": lw.sum, "max": lw.max, "median": lw.median, "last": lw.last}
 STORY = {"name", "query", "actions", "fails", "spark"}
-QUERY = {"columns", "progress", "inputs", "window", "group_by", "aggregates"}
+QUERY = {"columns", "progress", "inputs", "window", "join", "group_by", "aggregates"}
+JOIN = {"key", "within", "how"}
 ACTIONS = {"batch", "punctuation", "tick", "restart", "expect", "expect_late", "finish"}
 SECOND = 10**6
 
@@ -60,44 +64,74 @@ class Transcript:
 
     @property
     def strategies(self) -> list[str]:
+        if "join" in self.query:
+            return ["auto"]
         if "gap" in self.query["window"] or "row" in str(self.query["window"].get("slide")):
             return ["auto"]  # windows that rows define have one way only
         landmark = self.query["window"]["range"] == "all"
         return ["auto", "landmark", "buffer"] if landmark else ["auto", "wid", "panes", "buffer"]
 
-    @property
-    def schema(self) -> pa.Schema:
-        schema = pa.schema([(name, TYPES[type]) for name, type in self.query["columns"].items()])
+    def columns(self, port: int) -> dict[str, str]:
+        """Names and types of the columns of an input: its own in a join, otherwise those of all."""
+        columns: dict[str, Any] = self.query["columns"]
+        return columns[list(self.query["inputs"])[port]] if "join" in self.query else columns
+
+    def schema(self, port: int = 0) -> pa.Schema:
+        schema = pa.schema([(name, TYPES[type]) for name, type in self.columns(port).items()])
         marked = "punctuated" in self.query["inputs"].values()
         return schema.append(pa.field("is_end", pa.bool_())) if marked else schema
 
     def rows(self, action: Action) -> list[dict[str, Any]]:
         """The rows that an action brings; a punctuation is a row too."""
-        names = list(self.query["columns"])
-        marked = {"is_end": action.verb == "punctuation"} if "is_end" in self.schema.names else {}
+        names = list(self.columns(action.port))
+        marked = {"is_end": action.verb == "punctuation"} if "is_end" in self.schema(action.port).names else {}
         given = [[action.content]] if action.verb == "punctuation" else action.content
         rows = [dict.fromkeys(names) | dict(zip(names, row, strict=False)) | marked for row in given]
-        if self.query["columns"][self.query["progress"]] == "timestamp":
+        if self.timed:
             for row in rows:
                 row[self.query["progress"]] = EPOCH + dt.timedelta(seconds=row[self.query["progress"]])
         return rows
 
-    def build(self, frames: list[Any], strategy: str) -> lw.Query:
+    @property
+    def timed(self) -> bool:
+        return self.columns(0)[self.query["progress"]] == "timestamp"
+
+    def build(self, frames: list[Any], strategy: str) -> lw.Query | lw.Joined:
         first, *others = (
-            lw.stream(frame, name=name, progress=self.query["progress"], **self._progress(how))
+            self._ended(lw.stream(frame, name=name, progress=self.query["progress"], **self._progress(how)), how)
             for frame, (name, how) in zip(frames, self.query["inputs"].items(), strict=True)
         )
+        if "join" in self.query:
+            return self._joined(first.join(others[0], **self._band()))
         window = {key: self._length(value) for key, value in self.query["window"].items()}
         stream = first.union(*others)
         asked = stream.session(**window) if "gap" in window else stream.window(**window)
         if "group_by" in self.query:
             asked = asked.group_by(*self.query["group_by"])
-        wanted = self.query["aggregates"].items()
-        return asked.agg(strategy, **{name: AGGREGATES[function](*of) for name, (function, *of) in wanted})
+        return asked.agg(strategy, **self._aggregates())
+
+    def _aggregates(self) -> dict[str, Any]:
+        return {name: AGGREGATES[function](*of) for name, (function, *of) in self.query["aggregates"].items()}
+
+    def _band(self) -> dict[str, Any]:
+        join = self.query["join"]
+        low, high = join["within"]
+        band = (self._length(low), self._length(high))
+        return {"on": join["key"], "within": band, "how": join.get("how", "inner")}
+
+    def _joined(self, joined: lw.Joined) -> lw.Joined:
+        if "group_by" not in self.query:
+            return joined
+        return joined.group_by(*self.query["group_by"]).agg(**self._aggregates())
+
+    @staticmethod
+    def _ended(stream: lw.Stream, how: Any) -> lw.Stream:
+        if "unique" in how:
+            stream = stream.unique(how["unique"])
+        return stream.ends(**how["ends"]) if "ends" in how else stream
 
     def _length(self, value: Any) -> Any:
-        timed = self.query["columns"][self.query["progress"]] == "timestamp"
-        return f"{value} seconds" if timed and isinstance(value, int) else value
+        return f"{value} seconds" if self.timed and isinstance(value, int) else value
 
     def _progress(self, how: Any) -> dict[str, Any]:
         if how == "ordered":
@@ -119,6 +153,7 @@ def load(text: str) -> Transcript:
     story = yaml.safe_load(text)
     known(story, STORY, "the transcript")
     known(story["query"], QUERY, "the query")
+    known(story["query"].get("join", {}), JOIN, "the join")
     inputs = list(story["query"]["inputs"])
     actions: list[Action] = []
     happened: set[str] = set()
@@ -158,7 +193,7 @@ def plain(rows: list[dict[str, Any]], unit: int) -> list[list[Any]]:
     """Result rows as a transcript writes them, times in its unit."""
     told = []
     for row in in_ticks(rows):
-        for name in ("window_start", "window_end"):
+        for name in {"window_start", "window_end"} & row.keys():
             row[name] = None if row[name] is None else row[name] // unit
         told.append(list(row.values()))
     return by_text(told)
@@ -182,9 +217,9 @@ class Told:
 
 
 def run_locally(transcript: Transcript, strategy: str, one_by_one: bool) -> None:
-    frames = [transcript.schema.empty_table() for _ in transcript.query["inputs"]]
+    frames = [transcript.schema(port).empty_table() for port, _ in enumerate(transcript.query["inputs"])]
     query: LocalQuery = transcript.build(frames, strategy).start()
-    unit = SECOND if transcript.query["columns"][transcript.query["progress"]] == "timestamp" else 1
+    unit = SECOND if transcript.timed else 1
     told, seen = Told(), 0
     for action in transcript.actions:
         closed: list[pa.Table] = []
@@ -201,7 +236,7 @@ def run_locally(transcript: Transcript, strategy: str, one_by_one: bool) -> None
         else:
             told.expect(action.verb, action.content)
         told.results += [row for table in closed for row in plain(table.to_pylist(), unit)]
-        late = query.late_output().drop_columns(["is_end"] if "is_end" in transcript.schema.names else [])
+        late = query.late_output().drop_columns(["is_end"] if "is_end" in transcript.schema().names else [])
         told.late += [list(row.values()) for row in late.to_pylist()[seen:]]
         seen = late.num_rows
     told.end()
@@ -233,6 +268,7 @@ def test_transcript_that_must_fail_fails(transcript: Transcript, strategy: str, 
 # -- the loader -----------------------------------------------------------------------------------------------------
 
 GOOD = (FOLDER / "gaps.yaml").read_text()
+JOINED = (FOLDER / "join.yaml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -240,6 +276,7 @@ GOOD = (FOLDER / "gaps.yaml").read_text()
     [
         (GOOD + "speed: 3\n", "the transcript has unknown keys"),
         (GOOD.replace("  progress:", "  hurry: 1\n  progress:"), "the query has unknown keys"),
+        (JOINED.replace("key: k", "'on': k"), "the join has unknown keys"),
         (GOOD.replace("- finish:", "- end:"), "an action has unknown keys"),
         (GOOD.replace("actions:\n", "actions:\n  - expect: []\n"), "expect is unused"),
         (GOOD.replace("  - finish:\n", "  - expect: []\n"), "expect is unused"),
@@ -273,14 +310,19 @@ def run_on_spark(transcript: Transcript, spark: SparkSession, folder: Path) -> N
     inputs = [folder / f"input{port}" for port in range(len(transcript.query["inputs"]))]
     for directory in inputs:
         directory.mkdir(parents=True)
-    pq.write_table(transcript.schema.empty_table(), folder / "schema.parquet")
-    schema = spark.read.parquet(str(folder / "schema.parquet")).schema
+    schemas = []
+    for port, _ in enumerate(inputs):
+        pq.write_table(transcript.schema(port).empty_table(), folder / f"schema{port}.parquet")
+        schemas.append(spark.read.parquet(str(folder / f"schema{port}.parquet")).schema)
     results: list[dict[str, Any]] = []
     late: list[dict[str, Any]] = []
 
     def start() -> Any:
-        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-        query = transcript.build([reader.parquet(str(directory)) for directory in inputs], "auto")
+        frames = [
+            spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory))
+            for schema, directory in zip(schemas, inputs, strict=True)
+        ]
+        query = transcript.build(frames, "auto")
         return query.start(
             checkpoint=str(folder / "checkpoint"),
             results=lambda rows, batch: results.extend(rows.toArrow().to_pylist()),
@@ -293,7 +335,7 @@ def run_on_spark(transcript: Transcript, spark: SparkSession, folder: Path) -> N
     for number, action in enumerate(transcript.actions):
         if action.verb == "batch":
             file = inputs[action.port] / f"{number:03d}.parquet"
-            pq.write_table(pa.Table.from_pylist(transcript.rows(action), schema=transcript.schema), file)
+            pq.write_table(pa.Table.from_pylist(transcript.rows(action), schema=transcript.schema(action.port)), file)
             os.utime(file, (1_000_000 + number, 1_000_000 + number))
             waiting = True
         elif action.verb in ("restart", "finish") and waiting:

@@ -8,24 +8,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from lowwater.backends.ingest import Ingest, decode
-from lowwater.backends.shard import Shard
+from lowwater.backends.opening import Running, open_ingest, open_shard
 from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
-from lowwater.operators.aggregation import late_schema
 from lowwater.operators.base import Batch
+from lowwater.operators.expression import evaluated, named
 from lowwater.operators.stateless import Apply, Project, applied
-from lowwater.query.plan import Plan
-from lowwater.state.segments import Segment, unpack
+from lowwater.query.plan import Planned
+from lowwater.state.segments import Segment, Stored, unpack
 
 Step = Callable[[pa.Table], pa.Table]
 KEEP = "__lw_keep"
-VALUE = "__lw_value"
 
 
 @dataclass(frozen=True)
@@ -123,31 +122,16 @@ def _visible(schema: pa.Schema) -> pa.Schema:
 
 
 def _expression(sql: str) -> Callable[[pa.Table], pa.Array]:
-    """A SQL expression over columns, evaluated by Polars."""
-    import polars as pl
-
-    try:
-        expression = pl.sql_expr(sql)
-    except pl.exceptions.PolarsError as error:
-        raise LowwaterError(f"Cannot read the expression {sql!r}: {str(error).splitlines()[0]}.") from error
-
-    def value(rows: pa.Table) -> pa.Array:
-        try:
-            frame = pl.DataFrame(pl.from_arrow(rows))
-            found = frame.with_columns(expression.alias(VALUE)).get_column(VALUE).to_arrow()
-        except pl.exceptions.PolarsError as error:
-            raise LowwaterError(f"Cannot evaluate {sql!r}: {str(error).splitlines()[0]}.") from error
-        text = pa.types.is_large_string(found.type) or pa.types.is_string_view(found.type)
-        return found.cast(pa.string()) if text else found
-
-    return value
+    """A SQL expression over columns, read now so that what cannot be read is refused before anything runs."""
+    named(sql)
+    return partial(evaluated, sql)
 
 
 @dataclass
 class LocalQuery:
     """A running query. `push` is a micro-batch of one input; `tick` lets time pass; `finish` ends all inputs."""
 
-    plan: Plan
+    plan: Planned
     frames: Sequence[LocalFrame]
     shards: int = 1
     late: bool = True
@@ -155,7 +139,7 @@ class LocalQuery:
     late_rows: list[pa.Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._shards = [Shard(self.plan, i, self.shards) for i in range(self.shards)]
+        self._shards = [open_shard(self.plan, i, self.shards) for i in range(self.shards)]
         self._failed = False
 
     def _refuse_failed(self) -> None:
@@ -170,7 +154,7 @@ class LocalQuery:
         if isinstance(rows, list):
             rows = pa.Table.from_pylist(rows, schema=self.frames[port].table.schema)
         ready = self.frames[port].prepare(rows).combine_chunks()
-        messages = Ingest(self.plan, port, self.shards, self.late).run(ready.to_batches())
+        messages = open_ingest(self.plan, port, self.shards, self.late).run(ready.to_batches())
         return self._apply(messages, clock, False)
 
     def tick(self, clock: int) -> pa.Table:
@@ -186,7 +170,7 @@ class LocalQuery:
         closed: list[pa.Table] = []
         self._failed = True  # until this is through: half a batch in some shards is no state to go on from
         for i, shard in enumerate(self._shards):
-            runs = [decode(messages[i], self.plan, shard.bucket)] if messages else []
+            runs = [shard.run_of(messages[i])] if messages else []
             out = shard.apply(runs, clock, end)
             closed += out.results
             self.late_rows += out.late
@@ -195,8 +179,8 @@ class LocalQuery:
         return self._together(closed)
 
     def _together(self, tables: list[pa.Table]) -> pa.Table:
-        schema = self.plan.what.result_schema()
-        return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks().sort_by(self.plan.what.order)
+        schema = self.plan.result_schema
+        return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks().sort_by(self.plan.order)
 
     def result(self) -> pa.Table:
         """All results so far."""
@@ -204,7 +188,7 @@ class LocalQuery:
 
     def late_output(self) -> pa.Table:
         """All late rows so far, with the reason."""
-        schema = late_schema(self.plan.what.schema)
+        schema = self.plan.late_schema
         return pa.concat_tables([schema.empty_table(), *(t.select(schema.names).cast(schema) for t in self.late_rows)])
 
     def metrics(self) -> Metrics:
@@ -213,19 +197,19 @@ class LocalQuery:
     def restart(self) -> None:
         """Stops and starts from a snapshot through bytes, as a crash and restart would."""
         self._refuse_failed()
-        self._shards = [_revived(shard) for shard in self._shards]
+        self._shards = [_revived(self.plan, shard) for shard in self._shards]
 
 
-def _revived(shard: Shard) -> Shard:
+def _revived(plan: Planned, shard: Running) -> Running:
     saved = shard.snapshot()
     stored = {id: segment.data for id, segment in saved.segments.items()}
     head = json.loads(json.dumps(saved.head))
-    fresh = Shard(shard.plan, shard.number, shard.shards)
+    fresh = open_shard(plan, shard.number, shard.shards)
 
     def load(id: str) -> Segment[Any]:
         data = stored[id]
         assert data is not None
-        return Segment(fresh.decode(unpack(data)), id, data, len(data))
+        return Stored(id, data, len(data), lambda: fresh.decode(unpack(data)))
 
     fresh.restore(head, load)
     fresh.wake()
@@ -236,7 +220,7 @@ class LocalBackend:
     """Runs plans in this process."""
 
     def collect(
-        self, plan: Plan, frames: Sequence[LocalFrame], batch_rows: int | None = None, shards: int = 1
+        self, plan: Planned, frames: Sequence[LocalFrame], batch_rows: int | None = None, shards: int = 1
     ) -> pa.Table:
         query = self.start(plan, frames, shards=shards)
         for port, of_port in enumerate(frames):
@@ -247,8 +231,8 @@ class LocalBackend:
         query.finish()
         return query.result()
 
-    def start(self, plan: Plan, frames: Sequence[LocalFrame], shards: int = 1, late: bool = True) -> LocalQuery:
+    def start(self, plan: Planned, frames: Sequence[LocalFrame], shards: int = 1, late: bool = True) -> LocalQuery:
         return LocalQuery(plan, frames, shards, late)
 
-    def to_spark(self, plan: Plan, frames: Sequence[LocalFrame], **options: Any) -> Any:
+    def to_spark(self, plan: Planned, frames: Sequence[LocalFrame], **options: Any) -> Any:
         raise LowwaterError("This stream is an Arrow table; to run on Spark, give stream() a Spark DataFrame.")

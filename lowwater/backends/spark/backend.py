@@ -12,13 +12,13 @@ from lowwater.backends.spark import compile, session
 from lowwater.backends.spark.compile import Ingested
 from lowwater.backends.spark.running import Checkpoint, RunningQuery, Sink, Sinks
 from lowwater.errors import LowwaterError, NeedsConfiguration
-from lowwater.query.plan import Plan
+from lowwater.query.plan import Planned
 
 
 class SparkBackend:
     """Runs plans inside the SparkSession that the user's DataFrames belong to."""
 
-    def to_spark(self, plan: Plan, frames: Sequence[Ingested], shards: int | None = None) -> DataFrame:
+    def to_spark(self, plan: Planned, frames: Sequence[Ingested], shards: int | None = None) -> DataFrame:
         """Results as a DataFrame, streaming if the input is. Metrics: `lastProgress.observedMetrics["lowwater"]`."""
         spark = frames[0].spark
         session.configure(spark)
@@ -27,7 +27,7 @@ class SparkBackend:
         control = [compile.heartbeats(spark)] if streaming and _needs_clock(plan) else []
         return compile.results(plan, compile.packed(plan, frames, number, False, control))
 
-    def collect(self, plan: Plan, frames: Sequence[Ingested], shards: int | None = None) -> pa.Table:
+    def collect(self, plan: Planned, frames: Sequence[Ingested], shards: int | None = None) -> pa.Table:
         """All results of batch DataFrames, sorted by window and group."""
         if any(frame.streaming for frame in frames):
             raise LowwaterError("collect() needs a finite input; for a streaming DataFrame use start() or to_spark().")
@@ -35,11 +35,11 @@ class SparkBackend:
         number = shards or _default_shards(spark)
         with session.configured(spark, number):
             rows = self.to_spark(plan, frames, number).toArrow()
-        return rows.cast(plan.what.result_schema()).sort_by(plan.what.order)
+        return rows.cast(plan.result_schema).sort_by(plan.order)
 
     def start(
         self,
-        plan: Plan,
+        plan: Planned,
         frames: Sequence[Ingested],
         *,
         checkpoint: str,
@@ -80,7 +80,7 @@ class SparkBackend:
         return RunningQuery(plan, launch, place)
 
 
-def _needs_clock(plan: Plan) -> bool:
+def _needs_clock(plan: Planned) -> bool:
     return any(i.idle is not None for i in plan.inputs)
 
 

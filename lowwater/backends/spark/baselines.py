@@ -11,17 +11,17 @@ All take the same files in the same micro-batches; all but `scan` write the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import lowwater as lw
-from lowwater.backends.spark.engine import Engine, Files, on_files, on_frame
+from lowwater.backends.spark.engine import Engine, on_files, on_frame
 
 MEMORY_STATE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
@@ -60,12 +60,17 @@ def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def scanned(spark: SparkSession, files: Files) -> DataFrame:
-    rows = files.frame(spark)
+def _scanned(*sides: DataFrame) -> DataFrame:
+    rows = reduce(DataFrame.union, sides)
     return rows.mapInArrow(_identity, rows.schema)
 
 
-SCAN = Engine("scan", scanned, writes=False)
+def scan(sides: Sequence[str] = ()) -> Engine:
+    """The floor, over one stream or the union of several."""
+    return replace(on_frame("scan", _scanned, sides), writes=False)
+
+
+SCAN = scan()
 
 
 def ours(asked: Question) -> Engine:

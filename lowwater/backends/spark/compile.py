@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.host import LATE, MESSAGE, PACKED, RESULT, TOTALS, ControlRun, Host, Unpack
-from lowwater.operators.aggregation import late_schema
-from lowwater.query.plan import Plan
+from lowwater.query.plan import Planned
 
 OBSERVED = "lowwater"
 
@@ -33,11 +32,11 @@ class Ingested(Protocol):
     @property
     def streaming(self) -> bool: ...
 
-    def ingested(self, plan: Plan, port: int, shards: int, late: bool) -> DataFrame: ...
+    def ingested(self, plan: Planned, port: int, shards: int, late: bool) -> DataFrame: ...
 
 
 def packed(
-    plan: Plan, frames: Sequence[Ingested], shards: int, late: bool, control: Sequence[DataFrame] = ()
+    plan: Planned, frames: Sequence[Ingested], shards: int, late: bool, control: Sequence[DataFrame] = ()
 ) -> DataFrame:
     """The host's output, still packed: one or a few rows a shard and batch, observed under the name `lowwater`."""
     finite = not any(frame.streaming for frame in frames)
@@ -48,12 +47,12 @@ def packed(
     return hosted.observe(OBSERVED, F.max("shared").alias("shared"), *(F.sum(name).alias(name) for name in TOTALS))
 
 
-def results(plan: Plan, host: DataFrame) -> DataFrame:
-    return _unpacked(host, RESULT, plan.what.result_schema())
+def results(plan: Planned, host: DataFrame) -> DataFrame:
+    return _unpacked(host, RESULT, plan.result_schema)
 
 
-def late_rows(plan: Plan, host: DataFrame) -> DataFrame:
-    return _unpacked(host, LATE, late_schema(plan.what.schema))
+def late_rows(plan: Planned, host: DataFrame) -> DataFrame:
+    return _unpacked(host, LATE, plan.late_schema)
 
 
 def _unpacked(host: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:

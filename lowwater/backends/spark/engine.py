@@ -6,8 +6,8 @@ engine before, and write their answers by Spark's parquet sink.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,16 @@ from lowwater.backends.spark.parquet import ParquetFrame, parquet_files
 
 @dataclass(frozen=True)
 class Files:
-    """A directory of parquet files as a stream, `a_batch` of them at a time."""
+    """A directory of parquet files as a stream, `a_batch` of them at a time; or one with several such directories."""
 
     directory: Path
     a_batch: int
     first: int | None = None
     """Only so many files, the first that arrive; all of them if not said."""
+
+    def each(self, sides: Sequence[str]) -> list[Files]:
+        """The streams of these directories below; this one itself if none is named."""
+        return [replace(self, directory=self.directory / side) for side in sides] or [self]
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """By Spark's own scan."""
@@ -65,14 +69,14 @@ class Engine:
         return [seconds for read, seconds in told if read]
 
 
-def on_files(name: str, query: Callable[[Any], DataFrame]) -> Engine:
-    """A query of lowwater over the files as Arrow reads them."""
-    return Engine(name, lambda spark, files: query(files.by_arrow(spark)))
+def on_files(name: str, query: Callable[..., DataFrame], sides: Sequence[str] = ()) -> Engine:
+    """A query of lowwater over the files as Arrow reads them; of one stream, or of one a side."""
+    return Engine(name, lambda spark, files: query(*(side.by_arrow(spark) for side in files.each(sides))))
 
 
-def on_frame(name: str, query: Callable[[Any], DataFrame]) -> Engine:
-    """A query over the files as Spark scans them."""
-    return Engine(name, lambda spark, files: query(files.frame(spark)))
+def on_frame(name: str, query: Callable[..., DataFrame], sides: Sequence[str] = ()) -> Engine:
+    """A query over the files as Spark scans them; of one stream, or of one a side."""
+    return Engine(name, lambda spark, files: query(*(side.frame(spark) for side in files.each(sides))))
 
 
 def _sink(writer: DataStreamWriter, answers: Path | None) -> DataStreamWriter:

@@ -21,7 +21,7 @@ from lowwater.backends.spark.host import MESSAGE, IngestRun
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.operators.base import Batch
 from lowwater.operators.stateless import Apply, applied
-from lowwater.query.plan import Plan
+from lowwater.query.plan import Planned
 
 KEEP = "__lw_keep"
 
@@ -45,7 +45,7 @@ class SparkFrame:
     def streaming(self) -> bool:
         return self.df.isStreaming
 
-    def ingested(self, plan: Plan, port: int, shards: int, late: bool) -> DataFrame:
+    def ingested(self, plan: Planned, port: int, shards: int, late: bool) -> DataFrame:
         """Spark's scan hands over the columns that the plan reads, or all where late rows are wanted whole."""
         columns = [f"`{name}`" for name in (self.df.columns if late else plan.read_by(port))]
         return self.df.select(*columns).mapInArrow(IngestRun(plan, port, shards, late), MESSAGE)

@@ -20,14 +20,13 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from lowwater.backends.ingest import Ingest, Run, decode
-from lowwater.backends.shard import Shard
+from lowwater.backends.opening import Running, open_ingest, open_shard
 from lowwater.backends.spark.sharding import shard_key
-from lowwater.query.plan import Plan
-from lowwater.state.segments import CACHE, Segment, pack, unpack
+from lowwater.query.plan import Planned
+from lowwater.state.segments import CACHE, Segment, Stored, pack, unpack
 
 MESSAGE = "shard int, run int, blob binary"
-TOTALS = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes")
+TOTALS = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
 """Numbers that add up over shards; all else in the metrics is the same in every shard and travels in `shared`."""
 PACKED = "kind string, blob binary, shared string, " + ", ".join(f"{name} long" for name in TOTALS)
 RESULT, LATE, METRICS = "result", "late", "metrics"
@@ -40,11 +39,11 @@ _messages = pa.schema([("shard", pa.int32()), ("run", pa.int32()), ("blob", pa.b
 class IngestRun:
     """Ingest of one input, for each of its partitions."""
 
-    def __init__(self, plan: Plan, port: int, shards: int, late: bool) -> None:
+    def __init__(self, plan: Planned, port: int, shards: int, late: bool) -> None:
         self._plan, self._port, self._shards, self._late = plan, port, shards, late
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        ingest = Ingest(self._plan, self._port, self._shards, self._late)
+        ingest = open_ingest(self._plan, self._port, self._shards, self._late)
         yield from addressed(ingest.run(batches), run_number(self._port, TaskContext.get()))
 
 
@@ -86,7 +85,7 @@ def _packed(kind: str, **values: Any) -> Row:
 class Host(StatefulProcessor):
     """See the module text. `finite` says that this call sees all there will ever be (a batch DataFrame)."""
 
-    def __init__(self, plan: Plan, shards: int, finite: bool) -> None:
+    def __init__(self, plan: Planned, shards: int, finite: bool) -> None:
         self._plan, self._shards, self._finite = plan, shards, finite
         self._query = plan.fingerprint(shards)["query"]
 
@@ -96,7 +95,7 @@ class Host(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any = None) -> Iterator[Row]:
         number = self._number(int(key[0]))
-        shard = Shard(self._plan, number, self._shards)
+        shard = open_shard(self._plan, number, self._shards)
         stored = self._restore(shard)
         runs, clock, end = self._messages(rows, shard)
         out = shard.apply(runs, clock, end or self._finite, _started())
@@ -114,14 +113,14 @@ class Host(StatefulProcessor):
                 return number
         raise ValueError(f"{key} is not a shard key")
 
-    def _messages(self, rows: Iterator[Row], shard: Shard) -> tuple[list[Run], int | None, bool]:
+    def _messages(self, rows: Iterator[Row], shard: Running) -> tuple[list[Any], int | None, bool]:
         """Runs in the order of their partitions, so that a repeated batch folds in the same order."""
-        runs: list[tuple[int, Run]] = []
+        runs: list[tuple[int, Any]] = []
         clock: int | None = None
         end = False
         for row in rows:
             if row.run >= 0:
-                runs.append((row.run, decode(bytes(row.blob), self._plan, shard.bucket)))
+                runs.append((row.run, shard.run_of(bytes(row.blob))))
                 continue
             control = unpack(bytes(row.blob))["control"]
             ticks = [t for t in control.column("clock").to_pylist() if t is not None]
@@ -129,7 +128,7 @@ class Host(StatefulProcessor):
             end = end or any(control.column("end").to_pylist())
         return [run for _, run in sorted(runs, key=lambda pair: pair[0])], clock, end
 
-    def _restore(self, shard: Shard) -> set[str]:
+    def _restore(self, shard: Running) -> set[str]:
         if self._finite or not self._head.exists():
             return set()
         (text,) = self._head.get() or ("",)
@@ -137,8 +136,10 @@ class Host(StatefulProcessor):
         head, sizes = saved["head"], saved["segments"]
 
         def load(id: str) -> Segment[Any]:
-            value = CACHE.get(self._cached(id), sizes[id], lambda: shard.decode(unpack(self._data(id))))
-            return Segment(value, id, None, sizes[id])
+            def value() -> object:
+                return CACHE.get(self._cached(id), sizes[id], lambda: shard.decode(unpack(self._data(id))))
+
+            return Stored(id, None, sizes[id], value)
 
         shard.restore(head, load)
         return set(sizes)
@@ -151,7 +152,7 @@ class Host(StatefulProcessor):
         (data,) = self._segments.getValue((id,)) or (b"",)
         return bytes(data)
 
-    def _store(self, shard: Shard, stored: set[str]) -> None:
+    def _store(self, shard: Running, stored: set[str]) -> None:
         snapshot = shard.snapshot()
         for id, segment in snapshot.segments.items():
             if id not in stored:
@@ -163,7 +164,7 @@ class Host(StatefulProcessor):
         sizes = {id: segment.size for id, segment in snapshot.segments.items()}
         self._head.update((json.dumps({"head": snapshot.head, "segments": sizes}),))
 
-    def _metrics(self, shard: Shard) -> Row:
+    def _metrics(self, shard: Running) -> Row:
         m = shard.metrics()
         totals = {name: getattr(m, name) for name in TOTALS}
         return _packed(kind=METRICS, shared=json.dumps(m.as_dict()), **totals)

@@ -21,12 +21,12 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from lowwater.backends.ingest import Ingest
+from lowwater.backends.opening import open_ingest
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.frame import SparkFrame
 from lowwater.backends.spark.host import MESSAGE, addressed, run_number
 from lowwater.errors import LowwaterError
-from lowwater.query.plan import Plan
+from lowwater.query.plan import Planned
 
 _BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
 _ROWS = 1 << 18
@@ -76,7 +76,7 @@ class ParquetFrame:
         schema = pa.schema([self.schema.field(name) for name in columns])
         return ParquetFrame(self.spark, self.path, schema, self.options)
 
-    def ingested(self, plan: Plan, port: int, shards: int, late: bool) -> DataFrame:
+    def ingested(self, plan: Planned, port: int, shards: int, late: bool) -> DataFrame:
         reader = self.spark.readStream.format("binaryFile").schema(_BINARY_FILE)
         reader = reader.options(**({"pathGlobFilter": "*.parquet"} | self.options))
         columns = self.schema.names if late else plan.read_by(port)
@@ -87,14 +87,14 @@ class ParquetFrame:
 class ParquetRun:
     """Ingest of the files of one partition."""
 
-    def __init__(self, plan: Plan, port: int, shards: int, late: bool, columns: tuple[str, ...]) -> None:
+    def __init__(self, plan: Planned, port: int, shards: int, late: bool, columns: tuple[str, ...]) -> None:
         self._plan, self._port, self._shards, self._late, self._columns = plan, port, shards, late, columns
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         run = run_number(self._port, TaskContext.get())
         files = [file for batch in batches for file in batch.to_pylist()]
         paths = [file["path"] for file in sorted(files, key=lambda file: (file["modificationTime"], file["path"]))]
-        ingest = Ingest(self._plan, self._port, self._shards, self._late)
+        ingest = open_ingest(self._plan, self._port, self._shards, self._late)
         yield from addressed(ingest.run(rows for path in paths for rows in self._read(path)), run)
 
     def _read(self, path: str) -> Iterator[pa.RecordBatch]:

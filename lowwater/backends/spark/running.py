@@ -14,7 +14,7 @@ from lowwater.backends.shard import check_fingerprint
 from lowwater.backends.spark import compile
 from lowwater.errors import CheckpointMismatch, LowwaterError
 from lowwater.metrics import Metrics
-from lowwater.query.plan import Plan
+from lowwater.query.plan import Planned
 
 Sink = str | Callable[[DataFrame, int], None]
 
@@ -25,7 +25,7 @@ PROGRESS = "input string, source string, low_watermark string, largest_seen stri
 class Sinks:
     """Splits a micro-batch into results, late rows and progress. Called by foreachBatch."""
 
-    plan: Plan
+    plan: Planned
     results: Sink
     late: Sink | None
     progress: Sink | None
@@ -131,7 +131,7 @@ class Checkpoint:
 class RunningQuery:
     """A started query. `spark` is Spark's own handle; what is not here is there."""
 
-    def __init__(self, plan: Plan, launch: Callable[..., Any], checkpoint: Checkpoint) -> None:
+    def __init__(self, plan: Planned, launch: Callable[..., Any], checkpoint: Checkpoint) -> None:
         self._plan = plan
         self._launch = launch
         self._checkpoint = checkpoint
