@@ -11,7 +11,7 @@ from rich.table import Table
 
 from lowwater.backends.spark.launch import Session
 from lowwater.errors import LowwaterError
-from lowwater.experiments import flush, slide_by_tuple, sliding
+from lowwater.experiments import flush, join, slide_by_tuple, sliding
 from lowwater.experiments.rounds import BenchReport
 
 
@@ -41,6 +41,11 @@ BENCHMARKS = {
             flush.NAME,
             "tumbling counts of a million groups, whose answers leave slowly or all at once",
             flush.run,
+        ),
+        Benchmark(
+            join.NAME,
+            "pairs of two streams by key within 2 and 60 seconds, beside Spark's own join; what a larger state costs",
+            join.run,
         ),
     )
 }

@@ -9,7 +9,18 @@ from typing import Any
 
 from lowwater.errors import LowwaterError
 from lowwater.experiments.outcome import Outcome
-from lowwater.experiments.thesis import adapt, band, block_sorted, buffering, flush, panes, union_memory
+from lowwater.experiments.punctuated import propagation, state, work
+from lowwater.experiments.thesis import (
+    adapt,
+    band,
+    block_sorted,
+    buffering,
+    flush,
+    join_memory,
+    join_skew,
+    panes,
+    union_memory,
+)
 
 SIZES = ("tiny", "full")
 
@@ -46,9 +57,18 @@ CATALOGUE = {
         Reproduction("TH-6-11", band.CLAIM, band.reproduce),
         Reproduction("TH-6-12", block_sorted.CLAIM, block_sorted.reproduce),
         Reproduction("TH-6-19", adapt.CLAIM, adapt.reproduce),
+        Reproduction("TH-7-6", join_memory.OUTPUT_CLAIM, join_memory.reproduce_output),
+        Reproduction("TH-7-7", join_memory.INPUT_CLAIM, join_memory.reproduce_input),
         Reproduction("TH-8-7", flush.CLAIM, flush.reproduce),
         Reproduction("TH-8-8", union_memory.SKEW_CLAIM, union_memory.reproduce_skew),
+        Reproduction("TH-8-9", join_skew.SKEW_CLAIM, join_skew.reproduce_skew),
+        Reproduction("TH-8-10", join_skew.DELAY_CLAIM, join_skew.reproduce_delay),
         Reproduction("TH-8-11", union_memory.DELAY_CLAIM, union_memory.reproduce_delay),
+        Reproduction("PW-8", state.CLAIM, state.reproduce),
+        Reproduction("PW-9", work.OUTPUT_CLAIM, work.reproduce_output),
+        Reproduction("PW-10", work.IRRELEVANT_CLAIM, work.reproduce_irrelevant),
+        Reproduction("PW-11", propagation.BOTH_CLAIM, propagation.reproduce_both),
+        Reproduction("PW-12", propagation.ONE_CLAIM, propagation.reproduce_one),
     )
 }
 

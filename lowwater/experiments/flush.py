@@ -31,7 +31,7 @@ from lowwater import generate
 from lowwater.backends.spark.engine import on_files
 from lowwater.backends.spark.launch import Session
 from lowwater.experiments.agreement import plain, unlike
-from lowwater.experiments.rounds import FILES, WARM_ROWS, BenchReport, Entry, Race, Say, take_turns
+from lowwater.experiments.rounds import FILES, WARM_ROWS, BenchReport, Entry, Race, Say, sorted_by, take_turns
 from lowwater.operators.flush import EAGER, Flush
 
 NAME = "flush"
@@ -67,7 +67,7 @@ class Workload:
             Entry(NAME, on_files(SLOW, partial(counts, flush=slow))),
             Entry(NAME, on_files(EAGERLY, partial(counts, flush=EAGER))),
         )
-        return Race(entries, self.rows, self.write, COLUMNS, difference)
+        return Race(entries, self.rows, self.write, sorted_by(*COLUMNS), difference)
 
     def write(self, directory: Path) -> None:
         """The history is the first window and one micro-batch more, which closes it."""

@@ -36,6 +36,7 @@ WARM_BATCHES = 8
 
 Say = Callable[[str], None]
 Difference = Callable[[pa.Table, pa.Table], str | None]
+Read = Callable[[Path, "Entry"], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class Entry:
         return Files(directory, FILES, None if self.batches is None else FILES * (1 + self.batches))
 
 
+def sorted_by(*columns: str) -> Read:
+    """All answers, in the order of these columns."""
+    return lambda directory, entry: read(directory, columns)
+
+
 @dataclass(frozen=True)
 class Race:
     """Entries that read the same files; those of one name that write answers must agree with the first of them."""
@@ -63,10 +69,10 @@ class Race:
     """Rows of a micro-batch."""
     write: Callable[[Path], None]
     """Writes the files of the history and of all micro-batches after it."""
-    sorted_by: tuple[str, ...] = ()
-    """The columns that answers are sorted by before they are compared."""
+    read: Read = lambda directory, entry: pa.table({})
+    """The answers that an entry has written, in a form that can be compared: engines write them in any order."""
     difference: Difference = lambda ours, theirs: None
-    """What differs between two sorted tables of answers, or None."""
+    """What differs between two such tables, or None."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,12 @@ def take_turns(
             results += found
         return tuple(wrong), tuple(results)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        _remove(place)
+
+
+def _remove(place: Path) -> None:
+    """As far as it goes: Spark's state stores are tended in the background, also after their query has ended."""
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _warm(spark: Session, race: Race, place: Path, say: Say) -> None:
@@ -151,7 +162,7 @@ def _warm(spark: Session, race: Race, place: Path, say: Say) -> None:
     for entry in race.entries:
         say(f"warming up {entry.engine.name}")
         entry.engine.run(spark, entry.files(place / "rows"), place / str(entry))
-    shutil.rmtree(place)
+    _remove(place)
 
 
 def _measure(spark: Session, race: Race, rounds: int, place: Path, say: Say) -> tuple[list[str], list[Result]]:
@@ -169,8 +180,8 @@ def _measure(spark: Session, race: Race, rounds: int, place: Path, say: Say) -> 
             timed[entry] += batches[1:]
             peak[entry] = max(peak[entry], memory.peak_mb)
         wrong += _disagreements(race, work)
-        shutil.rmtree(work)
-    shutil.rmtree(place)
+        _remove(work)
+    _remove(place)
     return wrong, [_result(entry, race.rows, timed[entry], peak[entry]) for entry in entries]
 
 
@@ -189,9 +200,9 @@ def _disagreements(race: Race, work: Path) -> list[str]:
         first, *others = (e for e in race.entries if e.workload == name and e.engine.writes)
         if not others:
             continue
-        ours = read(work / str(first) / "answers", race.sorted_by)
+        ours = race.read(work / str(first) / "answers", first)
         for entry in others:
-            theirs = read(work / str(entry) / "answers", race.sorted_by)
+            theirs = race.read(work / str(entry) / "answers", entry)
             if (what := race.difference(ours, theirs)) is not None:
                 wrong.append(f"{name}: {what} between {first.engine.name} and {entry.engine.name}")
     return wrong

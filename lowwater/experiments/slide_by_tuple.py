@@ -40,6 +40,7 @@ from lowwater.experiments.rounds import (
     Entry,
     Race,
     Say,
+    sorted_by,
     take_turns,
     write_keyed,
 )
@@ -92,7 +93,7 @@ def by_row(rows: int, batches: int, batches_by_hand: int = BATCHES_BY_HAND) -> R
     )
     past = rows * RANGE // SHORT
     write = partial(write_keyed, past=past, history=RANGE, rows=rows, seconds=SHORT, batches=batches)
-    return Race(entries, rows, write, ("ts", "key"), difference)
+    return Race(entries, rows, write, sorted_by("ts", "key"), difference)
 
 
 def by_time(rows: int, batches: int) -> Race:

@@ -34,6 +34,7 @@ from lowwater.experiments.rounds import (
     Race,
     Result,
     Say,
+    sorted_by,
     take_turns,
     write_keyed,
 )
@@ -67,7 +68,7 @@ class Workload:
     def race(self) -> Race:
         entries = [Entry(self.name, engine) for engine in engines(self.asked)]
         entries += [Entry(name, ours(asked)) for name, asked in self.alone]
-        return Race(tuple(entries), self.rows, self.write, ("window_end", "key"), difference)
+        return Race(tuple(entries), self.rows, self.write, sorted_by("window_end", "key"), difference)
 
     def write(self, directory: Path) -> None:
         write_keyed(

@@ -34,10 +34,11 @@ class Link:
 
 @dataclass(frozen=True)
 class Ran:
-    """The most that was held by all operators together, and what they answered."""
+    """The most that was held by all operators together, the rows on average, and what they answered."""
 
     held: Held
     answers: pa.Table
+    average_rows: float
 
 
 def links(
@@ -61,7 +62,8 @@ def run(chain: Sequence[Operator], inputs: Sequence[Link], every: int) -> Ran:
         held.append(Held(sum(h.rows for h in each), sum(h.bytes for h in each)))
     order = [(name, "ascending") for name in answers[0].column_names]
     most = Held(max(h.rows for h in held), max(h.bytes for h in held))
-    return Ran(most, pa.concat_tables(answers).combine_chunks().sort_by(order))
+    average = sum(h.rows for h in held) / len(held)
+    return Ran(most, pa.concat_tables(answers).combine_chunks().sort_by(order), average)
 
 
 def stretches(inputs: Sequence[Link], every: int) -> Iterator[list[tuple[int, Message]]]:

@@ -1,0 +1,143 @@
+"""PW Fig. 11 and 12: punctuations that a join gives out, with and without a window.
+
+    PJoin    has no window. It tells the output that a value has ended when both streams have ended it  (Theorem 3.1)
+    PWJoin   tells it then, or when the last tuple with the value has left the window of a stream that has ended it
+                                                                                                         (Theorem 4.1)
+
+Fig. 11   A is punct-asc-30-40, B punct-random-30-40, a window of 1 s on both for PWJoin. The paper does not say how far
+          from ascending the values of B are: any order is one case, at most 20 places from it the other. The further,
+          the longer a value that one stream has ended waits for the other
+Fig. 12   A has no punctuation, its values are even in [0, 15000); B is punct-asc-30-40, with a window of 5 s on B. A
+          has no window: its tuples go when B ends their value
+
+A sample every second. A value is counted when the output is first told of it. PWJoin may tell it again when the other
+stream ends it later; that is told and not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from lowwater.experiments.outcome import Outcome, write_csv
+from lowwater.experiments.punctuated.feed import EVERY, Ran, run, spec, ticks
+from lowwater.experiments.thesis.curves import Curve, Panel, draw
+from lowwater.generate import SECOND, START
+from lowwater.generate.punctuated import Punctuated, punctuated, unpunctuated
+from lowwater.joins.pwjoin import PWJoin, pjoin
+
+BOTH_CLAIM = (
+    "Where both streams are punctuated, PWJoin with a window of 1 s tells the output of every ended value no later "
+    "than PJoin does; it has told of no fewer values at any sampling step, and of more at the end."
+)
+ONE_CLAIM = (
+    "Where only B is punctuated, PJoin cannot tell the output of any ended value, while PWJoin with a window of 5 s on "
+    "B tells of them at the rate at which B ends them, each no more than the window and one batch after B has."
+)
+STEP = 1
+SECONDS = {"tiny": 12, "full": 60}
+CUT = {"tiny": SECOND // 2, "full": EVERY}
+ORDERS: dict[str, int | None] = {"any order": None, "20 places": 20}
+"""How many places the values of B are at most from ascending order."""
+BOTH_WINDOW = 1
+ONE_WINDOW = 5
+DOMAIN = 15_000
+ENDED_EVERY = 0.3
+"""Seconds between two punctuations of a stream, on average."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Values that the output has been told of, and those that B has ended."""
+
+    case: str
+    at: float
+    pwjoin: int
+    pjoin: int
+    ended: int
+
+
+def reproduce_both(size: str, out: Path) -> Outcome:
+    seconds = SECONDS[size]
+    number = round(1.25 * seconds / ENDED_EVERY)
+    points, sooner = [], True
+    told: dict[str, float] = {}
+    for case, within in ORDERS.items():
+        streams = [punctuated("punct-asc-30-40", number, 1), punctuated("punct-random-30-40", number, 2, within=within)]
+        ours = run(PWJoin(spec(BOTH_WINDOW, BOTH_WINDOW)), streams, seconds, STEP, CUT[size])
+        theirs = run(pjoin(spec(None, None)), streams, seconds, STEP, CUT[size])
+        sooner &= no_later(ours, theirs)
+        points += compared(case, streams, ours, theirs)
+        name = case.replace(" ", "_")
+        told |= {f"{name}_pwjoin": points[-1].pwjoin, f"{name}_pjoin": points[-1].pjoin}
+        told[f"{name}_told_again"] = ours.again
+        told[f"{name}_least_ahead"] = min(point.pwjoin - point.pjoin for point in points if point.case == case)
+    return outcome("PW-11", points, sooner and both_hold(points), told, out)
+
+
+def reproduce_one(size: str, out: Path) -> Outcome:
+    seconds = SECONDS[size]
+    number = round(1.25 * seconds / ENDED_EVERY)
+    streams = [unpunctuated(150 * seconds, DOMAIN, 1), punctuated("punct-asc-30-40", number, 2)]
+    ours = run(PWJoin(spec(None, ONE_WINDOW)), streams, seconds, STEP, CUT[size])
+    theirs = run(pjoin(spec(None, None)), streams, seconds, STEP, CUT[size])
+    points = compared("one", streams, ours, theirs)
+    waited = lags(ours, streams[1])
+    told = {"pwjoin": float(points[-1].pwjoin), "pjoin": float(points[-1].pjoin), "ended_by_b": float(points[-1].ended)}
+    told |= {"longest_wait_s": round(max(waited), 3), "most_a_step": float(max(steps(points)))}
+    told["a_second"] = round(points[-1].pwjoin / (points[-1].at - ONE_WINDOW), 3)
+    late = ONE_WINDOW + CUT[size] / SECOND
+    return outcome("PW-12", points, one_holds(points, waited, late), told, out)
+
+
+def compared(case: str, streams: Sequence[Punctuated], ours: Ran, theirs: Ran) -> list[Point]:
+    ended = ticks(streams[1].punctuations)
+    return [
+        Point(case, mine.at, mine.told, other.told, int(np.searchsorted(ended, START * SECOND + mine.at * SECOND)))
+        for mine, other in zip(ours.samples, theirs.samples, strict=True)
+    ]
+
+
+def no_later(ours: Ran, theirs: Ran) -> bool:
+    """Whether whatever one join has told, the other has told by then."""
+    return all(value in ours.told and ours.told[value] <= at for value, at in theirs.told.items())
+
+
+def lags(ran: Ran, stream: Punctuated) -> list[float]:
+    """How many seconds after its punctuation the output was told of each value; for ever if it never was."""
+    table = stream.punctuations
+    since = (ticks(table) - START * SECOND) / SECOND
+    last = ran.samples[-1].at - ONE_WINDOW - STEP
+    due = zip(table.column("key").to_pylist(), since.tolist(), strict=True)
+    return [ran.told.get(value, np.inf) - at for value, at in due if at < last]
+
+
+def steps(points: Sequence[Point]) -> list[int]:
+    """Values told of within a sampling step, from when the first window has gone by."""
+    return [b.pwjoin - a.pwjoin for a, b in pairwise(points) if a.at >= ONE_WINDOW]
+
+
+def both_hold(points: Sequence[Point]) -> bool:
+    ends = [[point for point in points if point.case == case][-1] for case in ORDERS]
+    return all(p.pwjoin >= p.pjoin for p in points) and all(p.pwjoin > p.pjoin for p in ends)
+
+
+def one_holds(points: Sequence[Point], waited: Sequence[float], late: float) -> bool:
+    """Nothing from PJoin; from PWJoin every value in time, so that its rate is that of B a window ago."""
+    return not any(p.pjoin for p in points) and points[-1].pwjoin > 0 and max(waited) <= late
+
+
+def outcome(id: str, points: Sequence[Point], holds: bool, told: dict[str, float], out: Path) -> Outcome:
+    """The paper's axes: punctuations given out so far, by time."""
+    table = write_csv(out / f"{id}.csv", list(vars(points[0])), [tuple(vars(point).values()) for point in points])
+    curves = []
+    for case in dict.fromkeys(point.case for point in points):
+        own = [point for point in points if point.case == case]
+        suffix = "" if case == "one" else f", B in {case}" if case == "any order" else f", B at most {case} off"
+        for name, label in (("pwjoin", "PWJoin"), ("pjoin", "PJoin")):
+            curves.append(Curve(label + suffix, [p.at for p in own], [getattr(p, name) for p in own]))
+    return Outcome(holds, told, table, draw([Panel("time, s", "punctuations output", curves)], out / f"{id}.png"))
