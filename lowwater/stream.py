@@ -161,15 +161,11 @@ class Stream:
         return Windowed(self, over_of(ticks, rows, range), True, partition, True)
 
     def unique(self, column: str) -> Stream:
-        """Says that no two rows share a value of this column: every row ends its own value (PW 1.2).
-
-        A join on the column need not keep partners for later, and passes on that a value is over. Rows that break it
-        are late.
-        """
+        """No two rows share a value of this column: each row ends its own value (PW 1.2), for joins."""
         return self._ending(Ends(column))
 
     def ends(self, column: str, when: str, value: str | None = None, range: tuple[str, str] | None = None) -> Stream:
-        """Says that rows for which the boolean column `when` is true are punctuations: values of `column` have ended.
+        """Rows for which the boolean column `when` is true are punctuations: values of `column` have ended, for joins.
 
         Which ones is in the row: in `column` itself or in the column `value`, one or a list of them, or in two columns
         `range`, from the first up to the second, itself excluded.

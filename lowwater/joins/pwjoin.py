@@ -57,6 +57,7 @@ class PWJoin(OAJoin):
         super().__init__(what, joint)
         self.early = early
         self.ended = [EndedValues(side.on) for side in what.sides]
+        self.newest = NEVER
         self.propagated = 0
         """How many single values and ranges the output was told of."""
 
@@ -72,6 +73,7 @@ class PWJoin(OAJoin):
 
     def _on_time(self, port: int, keyed: Keyed, out: list[Message]) -> Keyed:
         keyed = super()._on_time(port, keyed, out)
+        self.newest = max(self.newest, keyed.most if len(keyed) else NEVER)
         return self._without(port, keyed, self.ended[port].has(keyed), UNGRAMMATICAL, out)
 
     def _probe(self, port: int, keyed: Keyed, out: list[Message]) -> Mask:
@@ -133,7 +135,8 @@ class PWJoin(OAJoin):
         return np.maximum(last, self._reached())
 
     def _reached(self) -> int:
-        return max([NEVER, *(self.what.axis.reached(low) for low in self.low if low < END)])
+        """How far the inputs are: the newest row, since progress is told after the rows and values of a batch."""
+        return max([self.newest, *(self.what.axis.reached(low) for low in self.low if low < END)])
 
     def _of(self, side: int, values: Keyed) -> Keyed:
         """The same values under the names of another side's key."""
@@ -258,12 +261,12 @@ class PWJoin(OAJoin):
     def snapshot(self) -> Snapshot:
         ours = super().snapshot()
         told = [ended.snapshot() for ended in self.ended]
-        head = {**ours.head, "ended": [head for head, _ in told], "propagated": self.propagated}
+        head = {**ours.head, "ended": [head for head, _ in told], "propagated": [self.propagated, self.newest]}
         return Snapshot(head, ours.segments | {s.id: s for _, segments in told for s in segments})
 
     def restore(self, head: dict[str, Any], load: Load) -> None:
         super().restore(head, load)
-        self.propagated = head["propagated"]
+        self.propagated, self.newest = head["propagated"]
         for ended, saved in zip(self.ended, head["ended"], strict=True):
             ended.restore(saved, load)
 

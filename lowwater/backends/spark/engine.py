@@ -65,8 +65,25 @@ class Engine:
         _collect_garbage(spark)  # each engine begins without the rubbish of the one before
         query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
-        told = [(int(p.numInputRows), p.durationMs["triggerExecution"] / 1000) for p in query.recentProgress]
-        return [seconds for read, seconds in told if read]
+        return _seconds(query.recentProgress)
+
+
+@dataclass(frozen=True)
+class Started(Engine):
+    """A query of lowwater as its users start it: it writes its own outputs. `answer` gives the query."""
+
+    def run(self, spark: SparkSession, files: Files, work: Path) -> list[float]:
+        query: Any = self.answer(spark, files)
+        _collect_garbage(spark)
+        outputs = {"checkpoint": str(work / "checkpoint"), "results": str(work / "answers")}
+        running = query.start(**outputs, trigger={"availableNow": True})
+        running.await_termination()
+        return _seconds(running.spark.recentProgress)
+
+
+def started(name: str, query: Callable[..., Any], sides: Sequence[str] = ()) -> Engine:
+    """A query of lowwater over the files as Arrow reads them, written as start() writes."""
+    return Started(name, lambda spark, files: query(*(side.by_arrow(spark) for side in files.each(sides))))
 
 
 def on_files(name: str, query: Callable[..., DataFrame], sides: Sequence[str] = ()) -> Engine:
@@ -81,6 +98,11 @@ def on_frame(name: str, query: Callable[..., DataFrame], sides: Sequence[str] = 
 
 def _sink(writer: DataStreamWriter, answers: Path | None) -> DataStreamWriter:
     return writer.format("noop") if answers is None else writer.format("parquet").option("path", str(answers))
+
+
+def _seconds(progress: Sequence[Any]) -> list[float]:
+    told = [(int(p.numInputRows), p.durationMs["triggerExecution"] / 1000) for p in progress]
+    return [seconds for read, seconds in told if read]
 
 
 def _collect_garbage(spark: SparkSession) -> None:

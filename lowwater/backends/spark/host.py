@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import SparkFiles, TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from lowwater.backends.opening import Running, open_ingest, open_shard
 from lowwater.backends.spark.sharding import shard_key
 from lowwater.query.plan import Planned
+from lowwater.state.mirror import Mirror
 from lowwater.state.segments import CACHE, Segment, Stored, pack, unpack
 
 MESSAGE = "shard int, run int, blob binary"
@@ -75,6 +77,11 @@ def _started() -> str | None:
     """Which start of the query this is: Spark runs its jobs under the run's id."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty("spark.jobGroup.id")
+
+
+def _mirror() -> Mirror:
+    """Beside the files that Spark keeps for this application on this machine, and removes with it."""
+    return Mirror(Path(SparkFiles.getRootDirectory()) / "lowwater-segments")
 
 
 def _packed(kind: str, **values: Any) -> Row:
@@ -137,7 +144,7 @@ class Host(StatefulProcessor):
 
         def load(id: str) -> Segment[Any]:
             def value() -> object:
-                return CACHE.get(self._cached(id), sizes[id], lambda: shard.decode(unpack(self._data(id))))
+                return CACHE.get(self._cached(id), sizes[id], lambda: shard.decode(unpack(self._data(id, sizes[id]))))
 
             return Stored(id, None, sizes[id], value)
 
@@ -148,7 +155,10 @@ class Host(StatefulProcessor):
         """Queries share a worker's cache; the same bytes may mean different things to two of them."""
         return f"{self._query}/{id}"
 
-    def _data(self, id: str) -> bytes:
+    def _data(self, id: str, size: int) -> bytes | memoryview:
+        here = _mirror().get(id, size)
+        if here is not None:
+            return here
         (data,) = self._segments.getValue((id,)) or (b"",)
         return bytes(data)
 
@@ -158,9 +168,11 @@ class Host(StatefulProcessor):
             if id not in stored:
                 assert segment.data is not None
                 self._segments.updateValue((id,), (segment.data,))
+                _mirror().put(id, segment.data)
                 CACHE.put(self._cached(id), segment.size, segment.value)
         for id in stored - snapshot.segments.keys():
             self._segments.removeKey((id,))
+            _mirror().drop(id)
         sizes = {id: segment.size for id, segment in snapshot.segments.items()}
         self._head.update((json.dumps({"head": snapshot.head, "segments": sizes}),))
 

@@ -1,14 +1,13 @@
 """The engines of the benchmark `join`: lowwater, Spark's own stream-stream join with either state store, and the floor.
 
-    lowwater            to_spark() over parquet_files() of both sides
-    lowwater-dataframe  to_spark() over the DataFrames that Spark's join reads too, through Spark's scan
+    lowwater            start() over parquet_files() of both sides, to a directory of its own: Arrow reads and writes
+    lowwater-dataframe  to_spark() over the DataFrames that Spark's join reads too, to Spark's parquet sink
     spark-memory        join() on key and band, both sides with a watermark, state in the JVM's heap
     spark-rocksdb       the same, state in RocksDB with changelog checkpoints, as lowwater has it
     scan                an identity mapInArrow over the union of both sides to no sink
 
 All take the same files in the same micro-batches. All but `scan` find the pairs of rows of one key that are at most
-`band` seconds apart, and write the columns `COLUMNS` by Spark's parquet sink. Those of lowwater are in its own order:
-nobody would pay for another one.
+`band` seconds apart, and write `COLUMNS` as parquet: lowwater by its own output, the others by Spark's sink.
 """
 
 from __future__ import annotations
@@ -21,18 +20,22 @@ from pyspark.sql import functions as F
 
 import lowwater as lw
 from lowwater.backends.spark.baselines import MEMORY_STATE, scan
-from lowwater.backends.spark.engine import Engine, on_files, on_frame
+from lowwater.backends.spark.engine import Engine, on_frame, started
 from lowwater.generate.two import MAX_DELAY, SIDES
 
 COLUMNS = ("l_ts", "key", "l_id", "l_val", "r_ts", "r_id", "r_val")
 DISORDER = f"{MAX_DELAY} seconds"
 
 
-def lowwater_pairs(a: Any, b: Any, band: int) -> DataFrame:
+def lowwater_query(a: Any, b: Any, band: int) -> lw.Joined:
     left, right = (
         lw.stream(rows, name=side, progress="ts", disorder=DISORDER) for side, rows in zip(SIDES, (a, b), strict=True)
     )
-    pairs: DataFrame = left.join(right, on="key", within=f"{band} seconds").to_spark()
+    return left.join(right, on="key", within=f"{band} seconds")
+
+
+def lowwater_pairs(a: Any, b: Any, band: int) -> DataFrame:
+    pairs: DataFrame = lowwater_query(a, b, band).to_spark()
     return pairs
 
 
@@ -48,7 +51,7 @@ def spark_pairs(a: DataFrame, b: DataFrame, band: int) -> DataFrame:
 
 def ours(band: int, place: str = "") -> Engine:
     """lowwater over the sides in the directory `place`, as in "place/"."""
-    return on_files("lowwater", partial(lowwater_pairs, band=band), [f"{place}{side}" for side in SIDES])
+    return started("lowwater", partial(lowwater_query, band=band), [f"{place}{side}" for side in SIDES])
 
 
 def engines(band: int) -> tuple[Engine, ...]:

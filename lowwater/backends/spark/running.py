@@ -8,15 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.shard import check_fingerprint
-from lowwater.backends.spark import compile
+from lowwater.backends.spark import compile, written
+from lowwater.backends.spark.host import LATE, RESULT
 from lowwater.errors import CheckpointMismatch, LowwaterError
 from lowwater.metrics import Metrics
 from lowwater.query.plan import Planned
 
 Sink = str | Callable[[DataFrame, int], None]
+Unpacked = Callable[[Planned, DataFrame], DataFrame]
 
 PROGRESS = "input string, source string, low_watermark string, largest_seen string, rows long, holds_back boolean"
 
@@ -35,21 +38,34 @@ class Sinks:
         if several:
             host.persist()  # the stateful stage must run once, whatever the number of outputs
         try:
-            _write(compile.results(self.plan, host), self.results, batch)
+            self._put(host, RESULT, compile.results, self.plan.result_schema, self.results, batch)
             if self.late is not None:
-                _write(compile.late_rows(self.plan, host), self.late, batch)
+                self._put(host, LATE, compile.late_rows, self.plan.late_schema, self.late, batch)
             if self.progress is not None:
                 _write(_progress(host), self.progress, batch)
         finally:
             if several:
                 host.unpersist()
 
+    def _put(self, host: DataFrame, kind: str, unpacked: Unpacked, schema: pa.Schema, sink: Sink, batch: int) -> None:
+        """Rows of one kind to their sink: a directory is written by Arrow where Arrow can reach it."""
+        place = None if callable(sink) else written.by_arrow(host, _part(sink, batch))
+        if place is None:
+            _write(unpacked(self.plan, host), sink, batch)
+        else:
+            written.write(host, kind, schema, place)
+
 
 def _write(rows: DataFrame, sink: Sink, batch: int) -> None:
     if callable(sink):
         sink(rows, batch)
     else:
-        rows.write.mode("overwrite").parquet(f"{sink.rstrip('/')}/lw_batch={batch:08d}")
+        rows.write.mode("overwrite").parquet(_part(sink, batch))
+
+
+def _part(sink: str, batch: int) -> str:
+    """Where a micro-batch goes: a repeated one overwrites its own part."""
+    return f"{sink.rstrip('/')}/lw_batch={batch:08d}"
 
 
 def _progress(host: DataFrame) -> DataFrame:
