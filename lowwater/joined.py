@@ -26,8 +26,8 @@ from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.model.ticks import Length, Ticks
 from lowwater.operators.bucket import WindowedAggregation, WindowKind
 from lowwater.query import planner
+from lowwater.query.asked import Asked
 from lowwater.query.explain import Branch
-from lowwater.query.frame import Backend, Frame
 from lowwater.query.join_explain import explain_join
 from lowwater.query.join_plan import JoinPlan
 from lowwater.query.join_planner import behind, follow, grouping, plan_join, progress_behind
@@ -41,36 +41,13 @@ Predicate = str | Callable[[pa.Table], pa.Array]
 
 
 @dataclass(frozen=True)
-class Joined:
-    """A planned join. It can be explained and run, and an aggregation may follow it."""
+class Joined(Asked):
+    """A planned join; an aggregation may follow it."""
 
     plan: JoinPlan
-    _frames: tuple[Frame, ...]
-    _branches: tuple[Branch, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.plan.result_schema
 
     def explain(self) -> str:
-        """The plan as text: what is done, why so, and how much of each side it will keep."""
         return explain_join(self.plan, self._branches)
-
-    def collect(self, **options: Any) -> pa.Table:
-        """All results of a finite input."""
-        return self._backend.collect(self.plan, self._frames, **options)
-
-    def to_spark(self, **options: Any) -> Any:
-        """The results as a (streaming) Spark DataFrame."""
-        return self._backend.to_spark(self.plan, self._frames, **options)
-
-    def start(self, **options: Any) -> Any:
-        """Starts a streaming query with separate outputs for results, late rows and progress."""
-        return self._backend.start(self.plan, self._frames, **options)
-
-    @property
-    def _backend(self) -> Backend:
-        return self._frames[0].backend
 
     def group_by(self, *columns: str) -> Grouped:
         """A group-by without window: a group is answered as soon as punctuation says that it is complete."""

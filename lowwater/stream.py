@@ -23,9 +23,10 @@ from lowwater.model.ticks import Length, Ticks
 from lowwater.operators.bucket import WindowedAggregation, WindowKind
 from lowwater.operators.flush import EAGER, Flush
 from lowwater.query import planner
+from lowwater.query.asked import Asked
 from lowwater.query.disorder import Disorder, delay, idle
 from lowwater.query.explain import Branch, explain
-from lowwater.query.frame import Backend, Frame, RowFunction
+from lowwater.query.frame import Frame, RowFunction
 from lowwater.query.plan import Ends, Input, Plan
 from lowwater.query.refuse import progress_field
 from lowwater.query.window import over_of, window_of
@@ -321,36 +322,13 @@ def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Query:
-    """A planned query. It can be explained, and run by the backend that its frames belong to."""
+class Query(Asked):
+    """A planned window aggregation."""
 
     plan: Plan
-    _frames: tuple[Frame, ...]
-    _branches: tuple[Branch, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.plan.result_schema
 
     def explain(self) -> str:
-        """The plan as text: what is done, why so, and how much state it will hold."""
         return explain(self.plan, self._branches)
-
-    def collect(self, **options: Any) -> pa.Table:
-        """All results of a finite input, sorted by window and group."""
-        return self._backend.collect(self.plan, self._frames, **options)
-
-    def to_spark(self, **options: Any) -> Any:
-        """The results as a (streaming) Spark DataFrame."""
-        return self._backend.to_spark(self.plan, self._frames, **options)
-
-    def start(self, **options: Any) -> Any:
-        """Starts a streaming query with separate outputs for results, late rows and progress."""
-        return self._backend.start(self.plan, self._frames, **options)
-
-    @property
-    def _backend(self) -> Backend:
-        return self._frames[0].backend
 
 
 def open_stream(
