@@ -5,6 +5,8 @@
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
+# A process a core; tests that need Spark go to one of them, which has the session (tests/conftest.py).
+TESTS ?= --numprocesses auto
 
 help:
 	@echo 'make setup   create .venv, install lowwater with all it needs, check that Java 17+ is there'
@@ -43,14 +45,14 @@ demo: setup
 	$(BIN)/lowwater demo
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TESTS)
 
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TESTS)
 
 bench: setup
 	$(BIN)/lowwater bench sliding

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -18,6 +18,40 @@ settings.register_profile("lowwater", deadline=None, derandomize=True, print_blo
 settings.load_profile("lowwater")
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
+
+
+WITH_SPARK = ("bench", "cases", "cli", "docs", "examples", "taxi", "transcripts")
+"""Tests outside tests/spark that need Spark are in these files."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With several processes, files go to one of them whole, and all that need Spark to one that has the session.
+
+    That is the longest, so it is begun first: the order of the files stays as it is made below.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False
+
+    class OneSession(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, _ = nodeid.partition("::")
+            return "spark" if needs_spark(file) else file
+
+    return OneSession(config, log)
+
+
+def needs_spark(file: str) -> bool:
+    return file.startswith("tests/spark/") or file in {f"tests/test_{name}.py" for name in WITH_SPARK}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    files = {item: item.nodeid.partition("::")[0] for item in items}
+    for item in items:
+        if item.get_closest_marker("spark") and not needs_spark(files[item]):
+            raise pytest.UsageError(f"{item.nodeid} needs Spark: name its file in WITH_SPARK of tests/conftest.py.")
+    items.sort(key=lambda item: not needs_spark(files[item]))
 
 
 @pytest.fixture(scope="session")

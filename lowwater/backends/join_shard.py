@@ -15,21 +15,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lowwater.backends.inputs import Inputs, check_fingerprint, shown
 from lowwater.backends.join_ingest import ALL_ROWS, BROKEN, ENDED, MISSING, NULLS, RANGES, JoinRun, decode_join
-from lowwater.backends.shard import Output, check_fingerprint, shown
+from lowwater.backends.shard import Output
 from lowwater.joins.keyed import Keyed
 from lowwater.joins.oa_join import Arrived
 from lowwater.joins.pwjoin import UNGRAMMATICAL
-from lowwater.metrics import Metrics, SourceProgress
-from lowwater.model.progress import Progress
+from lowwater.metrics import Metrics
 from lowwater.model.punctuation import ALL, Punctuation, Range
-from lowwater.model.ticks import END, NEVER
+from lowwater.model.ticks import END
 from lowwater.operators.aggregation import Aggregation, all_late
 from lowwater.operators.base import Batch, Ended, Late, Load, Message, Operator, Snapshot
 from lowwater.operators.group_by import GroupBy
 from lowwater.operators.meld import Meld
 from lowwater.query.join_plan import JoinPlan
-from lowwater.state.segments import Segment
 
 NULL_TIME = "the progressing attribute is null"
 JOIN = "join"
@@ -43,14 +42,11 @@ class JoinShard:
         self.plan = plan
         self.number = number
         self.shards = shards
-        self.progress: list[Progress] = [i.progress() for i in plan.inputs]
+        self.inputs = Inputs(plan)
         self.operator = plan.open()
         self.next = plan.open_next()
         sides = range(len(plan.what.sides))
         self.melds = [Meld(plan.what.sides[side].time, plan.sides.count(side)) for side in sides]
-        self.started: str | None = None
-        self.read = 0
-        self.nulls = 0
 
     def run_of(self, data: bytes) -> JoinRun:
         return decode_join(data, self.plan)
@@ -61,19 +57,15 @@ class JoinShard:
         """A micro-batch. `started` tells one start of the query from another."""
         with self.plan.speaking():
             out = Output()
-            if started != self.started:
-                self.wake()
-                self.started = started
+            self.inputs.begin(started)
             self._rows(runs, out)
             self._ended(runs, out)
-            self._learn(runs, clock)
-            for port, progress in enumerate(self.progress):
-                if clock is not None:
-                    progress.tick(clock)
-                if end:
-                    progress.end()
-                if progress.low_watermark > NEVER:
-                    self._progressed(port, progress.low_watermark, out)
+            self.inputs.learn(runs, clock)
+            self.inputs.tick(clock)
+            if end:
+                self.inputs.end()
+            for port, low in self.inputs.low_watermarks():
+                self._progressed(port, low, out)
             self._forward(self.operator.settle(), out)
             if self.next is not None:
                 self._collect(self.next.settle(), out)
@@ -128,15 +120,6 @@ class JoinShard:
         if ENDED in run.tables:
             self._forward(self.operator.on_ended(side, Ended(run.tables[ENDED])), out)
 
-    def _learn(self, runs: Sequence[JoinRun], clock: int | None) -> None:
-        for progress in self.progress:
-            if clock is not None:
-                progress.hear(clock)
-        for run in runs:
-            self.read += run.counted[0]
-            self.nulls += run.counted[1]
-            self.progress[run.port].learn(run.facts)
-
     def _progressed(self, port: int, low: int, out: Output) -> None:
         side = self.plan.sides[port]
         place = self.plan.sides[:port].count(side)
@@ -179,9 +162,7 @@ class JoinShard:
         return pa.table(columns, schema=schema)
 
     def wake(self) -> None:
-        """The query has been down; see `Progress.wake`."""
-        for progress in self.progress:
-            progress.wake()
+        self.inputs.wake()
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -191,14 +172,12 @@ class JoinShard:
     def snapshot(self) -> Snapshot:
         """A head of plain values, and the operators' segments."""
         inner = [operator.snapshot() for operator in self._operators()]
-        progress = [Segment.of(p.tables(), p.tables()) for p in self.progress]
+        inputs, progress = self.inputs.snapshot()
         head: dict[str, Any] = {
             "fingerprint": self.plan.fingerprint(self.shards),
             "operators": [one.head for one in inner],
             "melds": [meld.snapshot().head for meld in self.melds],
-            "progress": [segment.id for segment in progress],
-            "started": self.started,
-            "counted": [self.read, self.nulls],
+            "inputs": inputs,
         }
         segments = {segment.id: segment for segment in progress}
         for one in inner:
@@ -211,10 +190,7 @@ class JoinShard:
             operator.restore(saved, load)
         for meld, saved in zip(self.melds, head["melds"], strict=True):
             meld.restore(saved, load)
-        for progress, id in zip(self.progress, head["progress"], strict=True):
-            progress.restore(load(id).value)
-        self.started = head["started"]
-        self.read, self.nulls = head["counted"]
+        self.inputs.restore(head["inputs"], load)
 
     def decode(self, tables: dict[str, pa.Table]) -> object:
         """The value of a segment: of progress, of the join, or of what follows it."""
@@ -227,7 +203,6 @@ class JoinShard:
     def metrics(self) -> Metrics:
         held = [operator.held() for operator in self._operators()]
         counts = self.operator.counts
-        least = [min((int(b) for p in self._of_side(s) for b in p.bound), default=END) for s in range(len(self.melds))]
         results = counts.results
         dropped = 0
         if isinstance(self.next, Aggregation | GroupBy):
@@ -235,8 +210,8 @@ class JoinShard:
             dropped = self.next.counts.late
         sides = self.plan.what.sides
         return Metrics(
-            rows=self.read,
-            null_rows=self.nulls,
+            rows=self.inputs.read,
+            null_rows=self.inputs.nulls,
             late_rows=counts.late,
             dropped_rows=dropped,
             result_rows=results,
@@ -244,19 +219,5 @@ class JoinShard:
             state_bytes=sum(h.bytes for h in held),
             ended_values=self.operator.remembered,
             low_watermark=shown(min(meld.emitted for meld in self.melds), sides[0].ticks),
-            sources=[
-                SourceProgress(
-                    i.name,
-                    source,
-                    shown(int(bound), sides[side].ticks),
-                    shown(int(most), sides[side].ticks),
-                    int(rows),
-                    bool(bound == min(least) < END),
-                )
-                for i, side, p in zip(self.plan.inputs, self.plan.sides, self.progress, strict=True)
-                for source, bound, most, rows in zip(p.source, p.bound, p.most, p.rows, strict=True)
-            ],
+            sources=self.inputs.sources([sides[side].ticks for side in self.plan.sides]),
         )
-
-    def _of_side(self, side: int) -> list[Progress]:
-        return [p for p, of in zip(self.progress, self.plan.sides, strict=True) if of == side]

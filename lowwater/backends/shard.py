@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from lowwater.aggregates.grouped import merge
 from lowwater.backends.ingest import Run, decode
-from lowwater.errors import CheckpointMismatch
-from lowwater.metrics import Metrics, SourceProgress
-from lowwater.model.progress import Progress
+from lowwater.backends.inputs import Inputs, check_fingerprint, shown
+from lowwater.metrics import Metrics
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER
 from lowwater.operators.aggregation import Aggregation, Reduced, late_rows
@@ -47,7 +46,7 @@ class Shard:
         self.plan = plan
         self.number = number
         self.shards = shards
-        self.progress: list[Progress] = [i.progress() for i in plan.inputs]
+        self.inputs = Inputs(plan)
         self.meld = Meld(plan.what.time, len(plan.inputs))
         self.operator: Aggregation = plan.open()
         self.bucket = plan.reducer()
@@ -56,9 +55,6 @@ class Shard:
         self.waiting: list[Segment[pa.Table]] = []
         self.origin: int | None = None
         self.span: tuple[int, int] | None = None
-        self.started: str | None = None
-        self.read = 0
-        self.nulls = 0
 
     def run_of(self, data: bytes) -> Run:
         return decode(data, self.plan, self.bucket)
@@ -72,34 +68,23 @@ class Shard:
 
     def _apply(self, runs: Sequence[Run], clock: int | None, end: bool, started: str | None) -> Output:
         out = Output()
-        if started != self.started:
-            self.wake()
-            self.started = started
+        self.inputs.begin(started)
         self._rows(runs, out)
-        for progress in self.progress:
-            if clock is not None:
-                progress.hear(clock)
+        self.inputs.learn(runs, clock)
         for run in runs:
-            self.read += run.counted[0]
-            self.nulls += run.counted[1]
             if run.span is not None:
                 first, last = self.span or run.span
                 self.span = (min(first, run.span[0]), max(last, run.span[1]))
-            self.progress[run.port].learn(run.facts)
         self.operator.monitor(self._properties())
-        for port, progress in enumerate(self.progress):
-            if clock is not None:
-                progress.tick(clock)
-            if end:
-                self._punctuate(self._meld(port, Punctuation.linear(self.plan.what.time, self._horizon())), out)
-        for port, progress in enumerate(self.progress):
-            if end:
-                progress.end()
-            if progress.low_watermark > NEVER:
-                low = progress.low_watermark
-                self._punctuate(
-                    self._meld(port, ALL if low == END else Punctuation.linear(self.plan.what.time, low)), out
-                )
+        self.inputs.tick(clock)
+        time = self.plan.what.time
+        if end:
+            for port in range(len(self.plan.inputs)):
+                self._punctuate(self.meld.on_punctuation(port, Punctuation.linear(time, self._horizon())), out)
+            self.inputs.end()
+        for port, low in self.inputs.low_watermarks():
+            told = ALL if low == END else Punctuation.linear(time, low)
+            self._punctuate(self.meld.on_punctuation(port, told), out)
         self._collect(self.operator.settle(), out)
         self._flush(runs, out)
         return out
@@ -120,15 +105,13 @@ class Shard:
     def _properties(self) -> StreamProperties:
         """What the operator may adapt to: how far sources are, and how much came from each."""
         return StreamProperties(
-            min(progress.low_watermark for progress in self.progress),
-            np.concatenate([progress.most for progress in self.progress]),
-            np.concatenate([progress.rows for progress in self.progress]),
+            min(progress.low_watermark for progress in self.inputs.progress),
+            np.concatenate([progress.most for progress in self.inputs.progress]),
+            np.concatenate([progress.rows for progress in self.inputs.progress]),
         )
 
     def wake(self) -> None:
-        """The query has been down; see `Progress.wake`."""
-        for progress in self.progress:
-            progress.wake()
+        self.inputs.wake()
 
     def _rows(self, runs: Sequence[Run], out: Output) -> None:
         """All rows of the batch, before any of its punctuations."""
@@ -163,9 +146,6 @@ class Shard:
             return self.operator.on_batch(0, Batch(rows))
         self.waiting.append(Segment.of(rows, {"rows": rows}))
         return []
-
-    def _meld(self, port: int, punctuation: Punctuation) -> list[Message]:
-        return self.meld.on_punctuation(port, punctuation)
 
     def _punctuate(self, messages: list[Message], out: Output) -> None:
         for message in messages:
@@ -212,17 +192,16 @@ class Shard:
     def snapshot(self) -> Snapshot:
         """A head of plain values, and the operator's segments."""
         inner = self.operator.snapshot()
-        progress = [Segment.of(p.tables(), p.tables()) for p in self.progress]
+        inputs, progress = self.inputs.snapshot()
         head: dict[str, Any] = {
             "fingerprint": self.plan.fingerprint(self.shards),
             "operator": inner.head,
             "meld": self.meld.snapshot().head,
-            "progress": [segment.id for segment in progress],
+            "inputs": inputs,
             "origin": self.origin,
             "span": self.span,
-            "started": self.started,
             "waiting": [segment.id for segment in self.waiting],
-            "counted": [self.read, self.nulls, self.numbered],
+            "numbered": self.numbered,
         }
         head["flushing"], answers = self.flushing.snapshot()
         ours = [*progress, *self.waiting, *answers]
@@ -235,12 +214,10 @@ class Shard:
             self._open_at(self.origin)
         self.operator.restore(head["operator"], load)
         self.meld.restore(head["meld"], load)
-        for progress, id in zip(self.progress, head["progress"], strict=True):
-            progress.restore(load(id).value)
+        self.inputs.restore(head["inputs"], load)
         self.waiting = [load(id) for id in head["waiting"]]
         self.span = None if head["span"] is None else (head["span"][0], head["span"][1])
-        self.started = head["started"]
-        self.read, self.nulls, self.numbered = head["counted"]
+        self.numbered = head["numbered"]
         self.flushing.restore(head["flushing"], load)
 
     def decode(self, tables: dict[str, pa.Table]) -> object:
@@ -255,10 +232,9 @@ class Shard:
         held = self.operator.held()
         ticks = self.plan.what.ticks
         counts = self.operator.counts
-        least = min((int(bound) for p in self.progress for bound in p.bound), default=END)
         return Metrics(
-            rows=self.read,
-            null_rows=self.nulls,
+            rows=self.inputs.read,
+            null_rows=self.inputs.nulls,
             late_rows=counts.late,
             dropped_rows=counts.dropped,
             result_rows=counts.results - self.flushing.rows,
@@ -266,36 +242,5 @@ class Shard:
             state_bytes=held.bytes + self.flushing.bytes + sum(segment.size for segment in self.waiting),
             low_watermark=shown(self.meld.emitted, ticks),
             closed_below=self.operator.closed_below,
-            sources=[
-                SourceProgress(
-                    i.name,
-                    source,
-                    shown(int(bound), ticks),
-                    shown(int(most), ticks),
-                    int(rows),
-                    bool(bound == least < END) and self.meld.emitted < END,
-                )
-                for i, p in zip(self.plan.inputs, self.progress, strict=True)
-                for source, bound, most, rows in zip(p.source, p.bound, p.most, p.rows, strict=True)
-            ],
-        )
-
-
-def shown(ticks: int, how: Any) -> str | None:
-    """A low-watermark for people: in the attribute's own type; None before any progress."""
-    if ticks <= NEVER:
-        return None
-    return "end" if ticks == END else str(how.decode(np.array([ticks]))[0].as_py())
-
-
-def check_fingerprint(stored: dict[str, Any], ours: dict[str, Any]) -> None:
-    if stored["query"] != ours["query"]:
-        raise CheckpointMismatch(
-            "This checkpoint belongs to another query (window, groups, aggregates or inputs differ); "
-            "use a new checkpoint directory or restore the query it was made with."
-        )
-    if stored["shards"] != ours["shards"]:
-        raise CheckpointMismatch(
-            f"This checkpoint was made with {stored['shards']} shards, the query now asks for {ours['shards']}; "
-            f"start it with shards={stored['shards']} or use a new checkpoint directory."
+            sources=self.inputs.sources([ticks] * len(self.plan.inputs)),
         )

@@ -214,14 +214,42 @@ class Keyed:
     # -- as segments -----------------------------------------------------------------------------------------------
 
     def tables(self) -> dict[str, pa.Table]:
-        index = pa.table({CODE: self.code, AT: self.at})
-        return {"keyed": self.rows, "index": index, "on": pa.table({"on": pa.array(self.on, pa.string())})}
+        """What cannot be had from the rows themselves is beside them: positions that are no column of theirs, and codes
+        that take long to make."""
+        column = self._position
+        index: dict[str, Ints | Codes] = {} if column is not None else {AT: self.at}
+        if not self.exact:
+            index[CODE] = self.code
+        about = pa.table({"on": pa.array([self.on], pa.list_(pa.string())), "at": pa.array([column], pa.string())})
+        return {"keyed": self.rows, "index": pa.table(index), "about": about}
+
+    @property
+    def _position(self) -> str | None:
+        """The column that holds just the positions: the timestamp of a band join."""
+        for name, column in zip(self.rows.column_names, self.rows.columns, strict=True):
+            values = _int64(column)
+            if values is not None and np.array_equal(values, self.at):
+                return str(name)
+        return None
 
     @staticmethod
     def of_tables(tables: dict[str, pa.Table]) -> Keyed:
-        index, on = tables["index"], tables["on"].column("on").to_pylist()
-        code, at = (whole(index.column(name)).to_numpy() for name in (CODE, AT))
-        return Keyed(tables["keyed"].combine_chunks(), tuple(on), code, at)
+        rows, index = tables["keyed"].combine_chunks(), tables["index"]
+        (about,) = tables["about"].to_pylist()
+        known = {name: whole(index.column(name)).to_numpy() for name in index.column_names}
+        code = known[CODE] if CODE in known else hashed(rows.select(about["on"]))
+        at = known[AT] if about["at"] is None else _int64(rows.column(about["at"]))
+        assert at is not None
+        return Keyed(rows, tuple(about["on"]), code, at)
+
+
+def _int64(column: pa.ChunkedArray) -> Ints | None:
+    """The numbers behind a column of 64-bit integers or timestamps, without a copy; None if it is not such a one."""
+    of_time = pa.types.is_timestamp(column.type)
+    if column.null_count or not (of_time or pa.types.is_int64(column.type)):
+        return None
+    values: Ints = whole(column).view(pa.int64()).to_numpy()
+    return values
 
 
 def order_by(code: Codes, at: Ints, shards: int = 1) -> Ints:

@@ -1,9 +1,12 @@
 """One side of a symmetric join: insert a batch, probe with a batch, let rows go by time and by value.
 
 State is a handful of parts (part.py), each of immutable rows and a few flags. As in the paper's lazy deletion a row
-that leaves is only crossed out; a part is written anew when half of it is gone, and dropped when all of it is. So a
-side never holds more than twice the rows that may still join. Parts of similar size are merged, four into one: their
-number grows with the logarithm of the state, not with the number of batches.
+that leaves is only crossed out; a part is dropped when all of it is gone, and parts are written anew when more rows of
+the side are gone than are left. So a side never holds more than twice the rows that may still join. Parts of similar
+size are merged, eight into one: their number grows with the logarithm of the state, not with the number of batches.
+
+To write a row costs more than to search for it (0022), so little is written twice: a merge of fewer parts, or half of a
+part cleared as soon as half of it is gone, would write most rows of a window that spans some micro-batches again.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from lowwater.model.columns import whole
 from lowwater.operators.base import Load
 from lowwater.state.segments import Segment
 
-FANOUT = 4
+FANOUT = 8
 """Parts of about one size that are merged into one."""
+CUT = 8
+"""A part that is not yet written is first cut down to what is left when a row in so many is gone."""
 
 
 @dataclass
@@ -83,7 +88,9 @@ class Side:
         for part in self.parts:
             until = 0 if bound <= part.least else len(part) if bound > part.most else part.keyed.before(bound)
             if until > part.passed:
-                rows = part.keyed.by_time[part.passed : until]
+                # All rows at once need no order, and so need not be read.
+                whole_part = until - part.passed == len(part)
+                rows = np.arange(until) if whole_part else part.keyed.by_time[part.passed : until]
                 part.passed = until
                 rows = rows if part.alive is None else rows[part.alive[rows]]
                 self.operations.invalidated += len(rows)
@@ -145,13 +152,12 @@ class Side:
         return most
 
     def tidy(self) -> None:
-        """Drops parts of which all is gone and writes anew those of which half is."""
-        kept = []
-        for part in self.parts:
-            gone = part.gone
-            if gone < len(part):
-                kept.append(part if 2 * gone <= len(part) else part.kept())
-        self.parts = kept
+        """Drops parts of which all is gone, and writes parts anew while more rows are gone than are left."""
+        parts = [(part, part.gone) for part in self.parts if part.gone < len(part)]
+        self.parts = [part.kept() if part.written is None and CUT * gone > len(part) else part for part, gone in parts]
+        while 2 * (self.rows - self.live_rows) > self.rows:
+            worst = max(range(len(self.parts)), key=lambda i: self.parts[i].gone)
+            self.parts[worst] = self.parts[worst].kept()
         self._merge()
 
     def _merge(self) -> None:

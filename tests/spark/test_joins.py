@@ -1,12 +1,10 @@
 """Every kind of join on Spark: stopped and restarted, and killed in the middle of a batch, it answers as locally.
 
-The local backend answers as the definition does (tests/test_join_property.py, tests/test_pwjoin.py): it is the judge.
+The local backend answers as the definition does (tests/test_join_property.py and the files beside it): it is the judge.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from tests.spark.answers import child, write_part
+from tests.spark.answers import write_part
 from tests.spark.joins import JOINS, PARTS, STREAMS, comparable, locally, pieces
+from tests.spark.killed import kill
 
 pytestmark = pytest.mark.spark
 
@@ -35,6 +34,11 @@ def given(spark: SparkSession, place: Path) -> Any:
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(place / name))
 
     return read
+
+
+def asked(spark: SparkSession, kind: str, place: Path) -> Any:
+    """A join whose streams are in the directory of its name."""
+    return JOINS[kind][1](given(spark, place / kind))
 
 
 def result_of(spark: SparkSession, kind: str, out: str) -> list[str]:
@@ -63,57 +67,15 @@ def test_a_restarted_join_answers_as_if_it_never_stopped(kind: str, spark: Spark
     assert (numbers.late_rows, numbers.state_rows) == (0, 0)
 
 
-KILLED = """
-import sys, threading
-from pathlib import Path
-from pyspark.sql import SparkSession
-from tests.spark.joins import JOINS
-from tests.spark.test_joins import given
-
-place, *kinds = sys.argv[1:]
-spark = (
-    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g").getOrCreate()
-)
-spark.sparkContext.setLogLevel("OFF")
-
-for kind in kinds:  # the next one starts when this one stands in the middle of batch 2
-    reached = threading.Event()
-
-    def write(rows, batch, kind=kind, reached=reached):
-        rows.write.mode("overwrite").parquet(f"{place}/{kind}/out/lw_batch={batch:08d}")
-        if batch == 2:  # state is computed and results are written, but the batch is not committed
-            print("in the middle of", kind, flush=True)
-            reached.set()
-            threading.Event().wait()
-
-    JOINS[kind][1](given(spark, Path(place) / kind)).start(
-        checkpoint=f"{place}/{kind}/checkpoint", results=write, trigger={"availableNow": True}
-    )
-    reached.wait()
-sys.stdin.read()
-"""
-
-
 def test_joins_killed_in_the_middle_of_a_batch_lose_nothing_and_repeat_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for kind in KILLED_KINDS:
         write(tmp_path / kind, kind, range(PARTS))
-    running = child(KILLED, str(tmp_path), *KILLED_KINDS)
-    assert running.stdout is not None
-    said = []
-    for line in iter(running.stdout.readline, ""):
-        said += [line] if line.startswith("in the middle of") else []
-        if len(said) == len(KILLED_KINDS):
-            break
-    os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
-    assert len(said) == len(KILLED_KINDS), "the child ended before batch 2 of all"
+    kill(__name__, KILLED_KINDS, tmp_path)
     for kind in KILLED_KINDS:
         place = tmp_path / kind
-        assert len(list((place / "checkpoint" / "commits").glob("[0-9]*"))) == 2
-        again = JOINS[kind][1](given(spark, place)).start(
+        again = asked(spark, kind, tmp_path).start(
             checkpoint=str(place / "checkpoint"), results=str(place / "out"), trigger=ONCE
         )
         again.await_termination()

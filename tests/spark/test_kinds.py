@@ -5,15 +5,15 @@ The local backend answers as the definition does (tests/test_local_property.py),
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.answers import child, parts, rows, streaming, write_part
+import lowwater as lw
+from tests.spark.answers import parts, rows, streaming, write_part
+from tests.spark.killed import kill
 from tests.spark.kinds import KINDS, comparable, locally
 
 pytestmark = pytest.mark.spark
@@ -52,37 +52,8 @@ def test_a_restarted_query_answers_as_if_it_never_stopped(kind: str, spark: Spar
     assert (numbers.rows, numbers.late_rows, numbers.state_rows) == (3_000, 0, 0)
 
 
-KILLED = """
-import sys, threading
-from pathlib import Path
-from pyspark.sql import SparkSession
-from tests.spark.answers import streaming
-from tests.spark.kinds import KINDS
-
-place, schema, *kinds = sys.argv[1:]
-spark = (
-    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g").getOrCreate()
-)
-spark.sparkContext.setLogLevel("OFF")
-
-
-for kind in kinds:  # the next one starts when this one stands in the middle of batch 2
-    reached = threading.Event()
-
-    def write(rows, batch, kind=kind, reached=reached):
-        rows.write.mode("overwrite").parquet(f"{place}/{kind}/out/lw_batch={batch:08d}")
-        if batch == 2:  # state is computed and results are written, but the batch is not committed
-            print("in the middle of", kind, flush=True)
-            reached.set()
-            threading.Event().wait()
-
-    KINDS[kind](streaming(spark, Path(place) / "in", schema)).start(
-        checkpoint=f"{place}/{kind}/checkpoint", results=write, trigger={"availableNow": True}
-    )
-    reached.wait()
-sys.stdin.read()
-"""
+def asked(spark: SparkSession, kind: str, place: Path) -> lw.Query:
+    return KINDS[kind](streaming(spark, place / "in", SCHEMA))
 
 
 def test_queries_killed_in_the_middle_of_a_batch_lose_nothing_and_repeat_nothing(
@@ -90,20 +61,10 @@ def test_queries_killed_in_the_middle_of_a_batch_lose_nothing_and_repeat_nothing
 ) -> None:
     for i, piece in enumerate(PIECES):
         write_part(piece, tmp_path / "in", i)
-    running = child(KILLED, str(tmp_path), SCHEMA, *KILLED_KINDS)
-    assert running.stdout is not None
-    said = set()
-    for line in iter(running.stdout.readline, ""):
-        said.add(line.removeprefix("in the middle of ").strip())
-        if said >= set(KILLED_KINDS):
-            break
-    os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
-    assert said >= set(KILLED_KINDS), "the child ended before all queries were in batch 2"
+    kill(__name__, KILLED_KINDS, tmp_path)
     for kind in KILLED_KINDS:
         place = tmp_path / kind
-        assert len(list((place / "checkpoint" / "commits").glob("[0-9]*"))) == 2, "batches 0 and 1, and not batch 2"
-        again = KINDS[kind](streaming(spark, tmp_path / "in", SCHEMA)).start(
+        again = asked(spark, kind, tmp_path).start(
             checkpoint=str(place / "checkpoint"), results=str(place / "out"), trigger=ONCE
         )
         again.await_termination()

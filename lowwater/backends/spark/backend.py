@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.spark import compile, session
 from lowwater.backends.spark.compile import Ingested
-from lowwater.backends.spark.running import Checkpoint, RunningQuery, Sink, Sinks
+from lowwater.backends.spark.running import Checkpoint, RunningQuery, Sink, Sinks, outlets
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.query.plan import Planned
 
@@ -62,14 +62,15 @@ class SparkBackend:
         place = Checkpoint(spark, checkpoint)
         number = shards or place.shards() or _default_shards(spark)
         place.claim(plan.fingerprint(number))
-        sinks = Sinks(plan, results, late, progress)
+        direct = outlets(spark, plan, results, late)
+        sinks = Sinks(plan, results, late, progress, direct)
 
         def launch(again: dict[str, Any] | None = None) -> Any:
             control = [compile.commands(spark, place.control)]
             if _needs_clock(plan):
                 control.append(compile.heartbeats(spark))
             with session.configured(spark, number):
-                host = compile.packed(plan, frames, number, late is not None, control)
+                host = compile.packed(plan, frames, number, late is not None, control, direct)
                 writer = (
                     host.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(sinks)
                 )

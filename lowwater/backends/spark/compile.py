@@ -8,7 +8,7 @@ Spark's columns are pruned to what the plan reads, unless late rows are wanted w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.host import LATE, MESSAGE, PACKED, RESULT, TOTALS, ControlRun, Host, Unpack
+from lowwater.backends.spark.written import Outlet
 from lowwater.query.plan import Planned
 
 OBSERVED = "lowwater"
@@ -36,14 +37,20 @@ class Ingested(Protocol):
 
 
 def packed(
-    plan: Planned, frames: Sequence[Ingested], shards: int, late: bool, control: Sequence[DataFrame] = ()
+    plan: Planned,
+    frames: Sequence[Ingested],
+    shards: int,
+    late: bool,
+    control: Sequence[DataFrame] = (),
+    outlets: Mapping[str, Outlet] | None = None,
 ) -> DataFrame:
     """The host's output, still packed: one or a few rows a shard and batch, observed under the name `lowwater`."""
     finite = not any(frame.streaming for frame in frames)
     inputs = [frame.ingested(plan, port, shards, late) for port, frame in enumerate(frames)]
     inputs += [df.mapInArrow(ControlRun(shards), MESSAGE) for df in control]
     messages = reduce(DataFrame.union, inputs)
-    hosted = messages.groupBy("shard").transformWithState(Host(plan, shards, finite), PACKED, "Append", "None")
+    host = Host(plan, shards, finite, outlets)
+    hosted = messages.groupBy("shard").transformWithState(host, PACKED, "Append", "None")
     return hosted.observe(OBSERVED, F.max("shared").alias("shared"), *(F.sum(name).alias(name) for name in TOTALS))
 
 

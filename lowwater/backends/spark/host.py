@@ -2,6 +2,7 @@
 
     IngestRun   mapInArrow, per input partition: rows -> one packed message a shard
     Host        transformWithState, one group a shard: messages -> packed results, late rows, numbers; state in segments
+                (what has an outlet is written right there instead, see written.py)
     Unpack      mapInArrow: packed tables -> typed rows
 
 State in Spark: `head`, one small JSON value, and `segments`, a map from content hash to bytes. A batch writes the
@@ -12,7 +13,7 @@ committed with the batch or not at all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from lowwater.backends.opening import Running, open_ingest, open_shard
 from lowwater.backends.spark.sharding import shard_key
+from lowwater.backends.spark.written import Outlet
 from lowwater.query.plan import Planned
 from lowwater.state.mirror import Mirror
 from lowwater.state.segments import CACHE, Segment, Stored, pack, unpack
@@ -73,10 +75,21 @@ def addressed(blobs: list[bytes], run: int) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict(row, schema=_messages)
 
 
+def _of_job(name: str) -> str | None:
+    """What Spark tells a task about the job that it is part of."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)
+
+
 def _started() -> str | None:
     """Which start of the query this is: Spark runs its jobs under the run's id."""
-    context = TaskContext.get()
-    return None if context is None else context.getLocalProperty("spark.jobGroup.id")
+    return _of_job("spark.jobGroup.id")
+
+
+def _batch() -> int:
+    number = _of_job("streaming.sql.batchId")
+    assert number is not None, "Spark numbers the micro-batches of a streaming query"
+    return int(number)
 
 
 def _mirror() -> Mirror:
@@ -92,8 +105,9 @@ def _packed(kind: str, **values: Any) -> Row:
 class Host(StatefulProcessor):
     """See the module text. `finite` says that this call sees all there will ever be (a batch DataFrame)."""
 
-    def __init__(self, plan: Planned, shards: int, finite: bool) -> None:
+    def __init__(self, plan: Planned, shards: int, finite: bool, outlets: Mapping[str, Outlet] | None = None) -> None:
         self._plan, self._shards, self._finite = plan, shards, finite
+        self._outlets = dict(outlets or {})
         self._query = plan.fingerprint(shards)["query"]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -109,10 +123,16 @@ class Host(StatefulProcessor):
         if not self._finite:
             self._store(shard, stored)
         for kind, tables in ((RESULT, out.results), (LATE, out.late)):
-            for table in tables:
-                for at in range(0, table.num_rows, _CHUNK):
-                    yield _packed(kind=kind, blob=pack({"rows": table.slice(at, _CHUNK)}))
+            yield from self._given_out(kind, number, tables)
         yield self._metrics(shard)
+
+    def _given_out(self, kind: str, number: int, tables: Sequence[pa.Table]) -> Iterator[Row]:
+        if kind in self._outlets:
+            self._outlets[kind].put(_batch(), number, tables)
+            return
+        for table in tables:
+            for at in range(0, table.num_rows, _CHUNK):
+                yield _packed(kind=kind, blob=pack({"rows": table.slice(at, _CHUNK)}))
 
     def _number(self, key: int) -> int:
         for number in range(self._shards):

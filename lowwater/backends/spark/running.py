@@ -4,68 +4,77 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.backends.shard import check_fingerprint
-from lowwater.backends.spark import compile, written
+from lowwater.backends.inputs import check_fingerprint
+from lowwater.backends.spark import compile
 from lowwater.backends.spark.host import LATE, RESULT
+from lowwater.backends.spark.written import Outlet, outlet, part_of
 from lowwater.errors import CheckpointMismatch, LowwaterError
 from lowwater.metrics import Metrics
 from lowwater.query.plan import Planned
 
 Sink = str | Callable[[DataFrame, int], None]
-Unpacked = Callable[[Planned, DataFrame], DataFrame]
 
 PROGRESS = "input string, source string, low_watermark string, largest_seen string, rows long, holds_back boolean"
 
 
 @dataclass(frozen=True)
 class Sinks:
-    """Splits a micro-batch into results, late rows and progress. Called by foreachBatch."""
+    """Splits a micro-batch into results, late rows and progress. Called by foreachBatch.
+
+    What has an outlet is written by the tasks of the stateful stage; everything else is an action of its own.
+    """
 
     plan: Planned
     results: Sink
     late: Sink | None
     progress: Sink | None
+    outlets: Mapping[str, Outlet]
 
     def __call__(self, host: DataFrame, batch: int) -> None:
-        several = self.late is not None or self.progress is not None
+        actions = list(self._actions(host))
+        several = len(actions) + bool(self.outlets) > 1
         if several:
             host.persist()  # the stateful stage must run once, whatever the number of outputs
         try:
-            self._put(host, RESULT, compile.results, self.plan.result_schema, self.results, batch)
-            if self.late is not None:
-                self._put(host, LATE, compile.late_rows, self.plan.late_schema, self.late, batch)
-            if self.progress is not None:
-                _write(_progress(host), self.progress, batch)
+            for outlet in self.outlets.values():
+                outlet.begin(batch)
+            if self.outlets:
+                host.select("kind").collect()  # all shards, also where a sink looks at a few rows only
+            for outlet in self.outlets.values():
+                outlet.complete(batch)
+            for rows, sink in actions:
+                _write(rows(), sink, batch)
         finally:
             if several:
                 host.unpersist()
 
-    def _put(self, host: DataFrame, kind: str, unpacked: Unpacked, schema: pa.Schema, sink: Sink, batch: int) -> None:
-        """Rows of one kind to their sink: a directory is written by Arrow where Arrow can reach it."""
-        place = None if callable(sink) else written.by_arrow(host, _part(sink, batch))
-        if place is None:
-            _write(unpacked(self.plan, host), sink, batch)
-        else:
-            written.write(host, kind, schema, place)
+    def _actions(self, host: DataFrame) -> Iterator[tuple[Callable[[], DataFrame], Sink]]:
+        if RESULT not in self.outlets:
+            yield lambda: compile.results(self.plan, host), self.results
+        if self.late is not None and LATE not in self.outlets:
+            yield lambda: compile.late_rows(self.plan, host), self.late
+        if self.progress is not None:
+            yield lambda: _progress(host), self.progress
+
+
+def outlets(spark: SparkSession, plan: Planned, results: Sink, late: Sink | None) -> dict[str, Outlet]:
+    """Results and late rows that go to a directory which Arrow can reach."""
+    wanted = ((RESULT, results, plan.result_schema), (LATE, late, plan.late_schema))
+    found = {kind: outlet(spark, sink, schema) for kind, sink, schema in wanted if isinstance(sink, str)}
+    return {kind: out for kind, out in found.items() if out is not None}
 
 
 def _write(rows: DataFrame, sink: Sink, batch: int) -> None:
     if callable(sink):
         sink(rows, batch)
     else:
-        rows.write.mode("overwrite").parquet(_part(sink, batch))
-
-
-def _part(sink: str, batch: int) -> str:
-    """Where a micro-batch goes: a repeated one overwrites its own part."""
-    return f"{sink.rstrip('/')}/lw_batch={batch:08d}"
+        rows.write.mode("overwrite").parquet(part_of(sink, batch))
 
 
 def _progress(host: DataFrame) -> DataFrame:

@@ -1,73 +1,72 @@
-"""Results as parquet files, written by Arrow in the tasks that unpack them.
+"""Results as parquet files, written by Arrow in the tasks that make them.
 
-Results leave the host packed in Arrow tables. To hand them to Spark's own writer they would become rows in the JVM and
-columns again in its writer; of a join with many results that is most of a micro-batch. Here a task writes the tables it
-has, as they are, into one file.
+To hand results to Spark's own writer they would leave the worker, become rows in the JVM and columns again in its
+writer: of a join with many results most of a micro-batch. Here the host writes the tables it has, as they are, one file
+a shard, and what goes on to Spark is numbers.
 
-A file has the name of its task, not of the attempt, and appears under it when complete: a task that is run again, and a
-micro-batch that is repeated, writes the same results to the same place. The first task writes a file without rows too,
-so that a directory of an empty micro-batch has a schema.
+    driver   begin(batch)      clears what an attempt before may have left
+    tasks    put(batch, ...)   a file named by the shard, not by the attempt, which appears when it is complete
+    driver   complete(batch)   a file without rows if there is none, so that there is a schema, and `_SUCCESS`
+
+A task that is run again, and a micro-batch that is repeated, put the same results in the same place.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import TaskContext
-from pyspark.sql import DataFrame
-
-from lowwater.state.segments import unpack
-
-WROTE = "file string, rows long"
+from pyspark.sql import SparkSession
 
 
-class WriteRun:
-    """The packed tables of one kind in a partition, as one file in `directory`."""
+@dataclass(frozen=True)
+class Outlet:
+    """A directory on a plain file system with a part for every micro-batch."""
 
-    def __init__(self, kind: str, schema: pa.Schema, directory: str) -> None:
-        self._kind, self._schema, self._directory = kind, schema, directory
+    directory: str
+    schema: pa.Schema
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        task, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
-        place = Path(self._directory)
-        hidden, name = place / f".part-{task:05d}-{attempt}.tmp", place / f"part-{task:05d}.parquet"
-        writer, rows = None, 0
-        for table in self._tables(batches, task == 0):
-            writer = writer or pq.ParquetWriter(str(hidden), self._schema)
-            writer.write_table(table)
-            rows += table.num_rows
-        if writer is not None:
-            writer.close()
-            os.replace(hidden, name)
-            yield pa.RecordBatch.from_pydict({"file": [str(name)], "rows": [rows]})
+    def begin(self, batch: int) -> None:
+        shutil.rmtree(self._part(batch), ignore_errors=True)
+        self._part(batch).mkdir(parents=True)
 
-    def _tables(self, batches: Iterator[pa.RecordBatch], first: bool) -> Iterator[pa.Table]:
-        if first:
-            yield self._schema.empty_table()
-        for batch in batches:
-            for kind, blob in zip(batch.column("kind"), batch.column("blob"), strict=True):
-                if kind.as_py() == self._kind:
-                    yield unpack(blob.as_buffer())["rows"].select(self._schema.names).cast(self._schema)
+    def put(self, batch: int, shard: int, tables: Sequence[pa.Table]) -> None:
+        if any(table.num_rows for table in tables):
+            self._write(self._part(batch), f"part-{shard:05d}.parquet", tables)
+
+    def complete(self, batch: int) -> None:
+        part = self._part(batch)
+        if not any(part.glob("*.parquet")):
+            self._write(part, "part-00000.parquet", [])
+        (part / "_SUCCESS").touch()
+
+    def _part(self, batch: int) -> Path:
+        return Path(part_of(self.directory, batch))
+
+    def _write(self, part: Path, name: str, tables: Sequence[pa.Table]) -> None:
+        part.mkdir(parents=True, exist_ok=True)
+        hidden = part / f".{uuid4().hex}.tmp"
+        with pq.ParquetWriter(str(hidden), self.schema) as writer:
+            for table in tables:
+                writer.write_table(table.select(self.schema.names).cast(self.schema))
+        os.replace(hidden, part / name)
 
 
-def by_arrow(host: DataFrame, directory: str) -> str | None:
-    """The directory as a path of this machine, or None: what is not a plain file system Spark's own writer knows."""
-    jvm: Any = host.sparkSession._jvm
+def part_of(directory: str, batch: int) -> str:
+    """Where a micro-batch goes: a repeated one overwrites its own part."""
+    return f"{directory.rstrip('/')}/lw_batch={batch:08d}"
+
+
+def outlet(spark: SparkSession, directory: str, schema: pa.Schema) -> Outlet | None:
+    """An outlet to the directory, or None: what is not a plain file system Spark's own writer knows."""
+    jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(directory)
-    system = path.getFileSystem(host.sparkSession._jsc.hadoopConfiguration())
-    qualified = str(system.makeQualified(path).toString())
-    return "/" + qualified[len("file:") :].lstrip("/") if qualified.startswith("file:") else None
-
-
-def write(host: DataFrame, kind: str, schema: pa.Schema, directory: str) -> None:
-    """All rows of one kind of a micro-batch, in the place of what may be there from an attempt before."""
-    shutil.rmtree(directory, ignore_errors=True)
-    Path(directory).mkdir(parents=True)
-    host.select("kind", "blob").mapInArrow(WriteRun(kind, schema, directory), WROTE).collect()
+    qualified = str(path.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(path).toString())
+    return Outlet("/" + qualified[len("file:") :].lstrip("/"), schema) if qualified.startswith("file:") else None

@@ -1,0 +1,122 @@
+"""The inputs of a plan as a shard knows them: how far each source is, and how much has been read.
+
+Facts about progress go to every shard, so all shards know the same of all inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from lowwater.errors import CheckpointMismatch
+from lowwater.metrics import SourceProgress
+from lowwater.model.progress import Facts, Progress
+from lowwater.model.ticks import END, NEVER
+from lowwater.operators.base import Load
+from lowwater.query.plan import Planned
+from lowwater.state.segments import Segment
+
+
+class Counted(Protocol):
+    """A run of one input, as far as progress goes: what it tells of it, rows read, and rows without a time."""
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def facts(self) -> Facts: ...
+
+    @property
+    def counted(self) -> tuple[int, int]: ...
+
+
+class Inputs:
+    """See the module text. One progress for every port."""
+
+    def __init__(self, plan: Planned) -> None:
+        self.names = [i.name for i in plan.inputs]
+        self.progress: list[Progress] = [i.progress() for i in plan.inputs]
+        self.started: str | None = None
+        self.read = 0
+        self.nulls = 0
+
+    def begin(self, started: str | None) -> None:
+        """A micro-batch; the first one of a start of the query finds that the query has been down."""
+        if started != self.started:
+            self.wake()
+            self.started = started
+
+    def wake(self) -> None:
+        """The query has been down; see `Progress.wake`."""
+        for progress in self.progress:
+            progress.wake()
+
+    def learn(self, runs: Sequence[Counted], clock: int | None) -> None:
+        for progress in self.progress:
+            if clock is not None:
+                progress.hear(clock)
+        for run in runs:
+            read, nulls = run.counted
+            self.read += read
+            self.nulls += nulls
+            self.progress[run.port].learn(run.facts)
+
+    def tick(self, clock: int | None) -> None:
+        """After all rows of the micro-batch; see `Progress.tick`."""
+        for progress in self.progress:
+            if clock is not None:
+                progress.tick(clock)
+
+    def end(self) -> None:
+        for progress in self.progress:
+            progress.end()
+
+    def low_watermarks(self) -> Iterator[tuple[int, int]]:
+        """(port, low-watermark) of the inputs that have made progress."""
+        for port, progress in enumerate(self.progress):
+            if progress.low_watermark > NEVER:
+                yield port, progress.low_watermark
+
+    def snapshot(self) -> tuple[dict[str, Any], list[Segment[Any]]]:
+        progress = [Segment.of(p.tables(), p.tables()) for p in self.progress]
+        ids = [segment.id for segment in progress]
+        return {"progress": ids, "started": self.started, "counted": [self.read, self.nulls]}, progress
+
+    def restore(self, head: dict[str, Any], load: Load) -> None:
+        for progress, id in zip(self.progress, head["progress"], strict=True):
+            progress.restore(load(id).value)
+        self.started = head["started"]
+        self.read, self.nulls = head["counted"]
+
+    def sources(self, ticks: Sequence[Any]) -> list[SourceProgress]:
+        """All sources, in the ticks of each port. The slowest hold back the others, until all have ended."""
+        least = min((int(bound) for p in self.progress for bound in p.bound), default=END)
+        return [
+            SourceProgress(
+                name, source, shown(int(bound), how), shown(int(most), how), int(rows), bool(bound == least < END)
+            )
+            for name, p, how in zip(self.names, self.progress, ticks, strict=True)
+            for source, bound, most, rows in zip(p.source, p.bound, p.most, p.rows, strict=True)
+        ]
+
+
+def shown(ticks: int, how: Any) -> str | None:
+    """A low-watermark for people: in the attribute's own type; None before any progress."""
+    if ticks <= NEVER:
+        return None
+    return "end" if ticks == END else str(how.decode(np.array([ticks]))[0].as_py())
+
+
+def check_fingerprint(stored: dict[str, Any], ours: dict[str, Any]) -> None:
+    if stored["query"] != ours["query"]:
+        raise CheckpointMismatch(
+            "This checkpoint belongs to another query (window, groups, aggregates or inputs differ); "
+            "use a new checkpoint directory or restore the query it was made with."
+        )
+    if stored["shards"] != ours["shards"]:
+        raise CheckpointMismatch(
+            f"This checkpoint was made with {stored['shards']} shards, the query now asks for {ours['shards']}; "
+            f"start it with shards={stored['shards']} or use a new checkpoint directory."
+        )

@@ -1,0 +1,66 @@
+"""Queries killed by SIGKILL in the middle of a batch, in a process of their own.
+
+All stand in the middle of batch 2 when they are killed: state is computed and results are written, but the batch is not
+committed. Whoever starts them again must get all of it once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.spark.answers import child
+
+PROGRAM = """
+import sys, threading
+from importlib import import_module
+from pathlib import Path
+from pyspark.sql import SparkSession
+
+place, module, *kinds = sys.argv[1:]
+asked = import_module(module).asked
+spark = (
+    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g").getOrCreate()
+)
+spark.sparkContext.setLogLevel("OFF")
+
+for kind in kinds:  # the next one starts when this one stands
+    reached = threading.Event()
+
+    def stand(rows, batch, kind=kind, reached=reached):
+        if batch == 2:
+            print("in the middle of", kind, flush=True)
+            reached.set()
+            threading.Event().wait()
+
+    own = Path(place) / kind
+    asked(spark, kind, Path(place)).start(
+        checkpoint=str(own / "checkpoint"), results=str(own / "out"), progress=stand, trigger={"availableNow": True}
+    )
+    reached.wait()
+sys.stdin.read()
+"""
+
+
+def kill(module: str, kinds: Sequence[str], place: Path) -> None:
+    """Starts the queries that `asked(spark, kind, place)` of a module gives, and kills them with their JVM and workers.
+
+    Checkpoint and results of each are in a directory of its name.
+    """
+    running = child(PROGRAM, str(place), module, *kinds)
+    assert running.stdout is not None
+    said: set[str] = set()
+    for line in iter(running.stdout.readline, ""):
+        said.add(line.removeprefix("in the middle of ").strip())
+        if said >= set(kinds):
+            break
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    assert said >= set(kinds), "the child ended before all queries were in batch 2"
+    for kind in kinds:
+        commits = list((place / kind / "checkpoint" / "commits").glob("[0-9]*"))
+        assert len(commits) == 2, "batches 0 and 1, and not batch 2"
+        assert any((place / kind / "out" / "lw_batch=00000002").glob("*.parquet")), "written, but not committed"
