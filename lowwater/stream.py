@@ -67,6 +67,11 @@ class Stream:
             raise LowwaterError(
                 f"with_column() may not replace the progressing attribute {name!r}; derive a new column."
             )
+        if any(b.input.ends and name in (b.input.ends.attribute, *b.input.ends.columns) for b in self._branches):
+            raise LowwaterError(
+                f"with_column() may not replace {name!r} behind unique() or ends(), which speak of it; derive a new "
+                "column, or replace it before them."
+            )
         return self._each(lambda frame: frame.with_column(name, expression), f"Apply  {name} = {expression}")
 
     def select(self, *columns: str) -> Stream:
@@ -79,6 +84,10 @@ class Stream:
 
     def apply(self, function: RowFunction, schema: pa.Schema) -> Stream:
         """A function from an Arrow table to one of as many rows in the same order, the progress columns kept."""
+        ended = [b.input.ends.attribute for b in self._branches if b.input.ends]
+        for column in ended:
+            if column not in schema.names or schema.field(column).type != self.schema.field(column).type:
+                raise LowwaterError(f"apply() must keep {column!r} as it is, since unique() or ends() speak of it.")
         for column in self._progress_columns():
             if column not in schema.names or schema.field(column).type != self.schema.field(column).type:
                 raise LowwaterError(f"apply() must keep {column!r} as it is, since the stream progresses on it.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,8 +110,9 @@ def test_a_smaller_join_has_as_many_partners_a_row() -> None:
         small = workload.capped(4001)
         assert (small.rows, small.rows * workload.keys) == (4000, small.keys * workload.rows)
         assert workload.capped(None) == workload
-    less, more = ({"pairs": w.band / w.keys, "state": w.band + 3} for w in join.STATES)
-    assert more == {"pairs": less["pairs"], "state": 10 * less["state"]}
+    for less, more in pairwise(join.STATES):
+        assert less.band / less.keys == more.band / more.keys
+        assert 10 * (less.band + 3) == more.band + 3 < more.history * more.seconds, "full when the clock starts"
 
 
 def test_the_program_by_hand_is_asked_for_by_name_where_it_is_missing(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+from lowwater.joins import oa_join, side
+from lowwater.joins.condition import Condition
+from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.side import FANOUT
+from lowwater.joins.spec import JoinSide, WindowJoin
+from lowwater.operators.base import Batch
 from tests.compare import multiset
 from tests.join_oracle import HOWS, band_join, flatten
 from tests.join_queries import Row, held, in_memory, parts, plain
@@ -79,3 +85,30 @@ def test_times_may_be_as_far_apart_as_ticks_go(how: str, within: int) -> None:
     columns = (["ts", "k"], [] if how in ("semi", "anti") else ["ts", "k"])
     told = flatten(band_join(left, right, [("k", "k")], -within, within, how), [("k", "k")], columns=columns)
     assert multiset(query.result().to_pylist()) == multiset(told)
+
+
+def test_results_come_in_pieces_where_text_would_not_fit_one_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer() -> list[pa.Table]:
+        schema = pa.schema({"ts": pa.int64(), "k": pa.string(), "long": pa.string()})
+        sides = tuple(JoinSide(name, schema, "ts", ("k",)) for name in "ab")
+        join = OAJoin(WindowJoin(sides, (9, 9), condition=Condition("a_long <> b_long")))
+        for port in (0, 1):
+            rows = {"ts": range(20), "k": ["x"] * 20, "long": ["text" * (port + n % 3) for n in range(20)]}
+            out = join.on_batch(port, Batch(pa.table(rows, schema=schema)))
+        return [message.rows for message in out if isinstance(message, Batch)]
+
+    (whole,) = answer()
+    monkeypatch.setattr(oa_join, "TEXT", 120)
+    pieces = answer()
+    assert max(piece.num_rows for piece in pieces) <= 10
+    assert pa.concat_tables(pieces).combine_chunks().equals(whole.combine_chunks())
+
+
+def test_large_parts_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side, "LARGEST", 200)
+    query = plain("l").join(plain("r"), on="k", within=1000).start()
+    for n in range(5 * FANOUT):
+        query.push([{"ts": n, "k": "a"}] * 3)
+        query.push([{"ts": n, "k": "a"}] * (n == 7), port=1)
+    assert parts(query) >= 5
+    assert query.result().num_rows == 3 * 5 * FANOUT

@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowwater as lw
+from lowwater.joins.oa_join import OAJoin
+from lowwater.joins.spec import JoinSide, WindowJoin
+from lowwater.operators.base import Batch
 from tests.compare import multiset
 from tests.join_oracle import HOWS, flatten, n_way
 from tests.join_queries import Case, Grid, Row, held, low_watermark, plain_streams, restarts, windows
 from tests.join_scenarios import KEY_KINDS, grids, join_scenarios
+
+PLAIN = pa.schema({"ts": pa.int64(), "k": pa.string()})
 
 
 @pytest.mark.parametrize(("ports", "most"), [(3, 12), (4, 6)])
@@ -115,3 +120,15 @@ def test_sides_of_several_streams_progress_with_their_slowest(how: str, data: st
 
 def sides_of(arrived: list[list[Row]]) -> list[list[Row]]:
     return [arrived[0] + arrived[1], arrived[2] + arrived[3]]
+
+
+def test_combinations_are_not_made_in_vain() -> None:
+    """Of a key that one of three streams never has, no pairs of the other two are looked at."""
+    join = OAJoin(WindowJoin(tuple(JoinSide(name, PLAIN, "ts", ("k",)) for name in "abc"), (10, 10, 10)))
+    for port in (0, 1):
+        join.on_batch(port, Batch(pa.table({"ts": [0] * 200, "k": ["x"] * 200})))
+    join.on_batch(2, Batch(pa.table({"ts": [0], "k": ["y"]})))
+    assert sum(side.operations.visited for side in join.sides) == 0
+    (found,) = join.on_batch(2, Batch(pa.table({"ts": [0], "k": ["x"]})))
+    assert isinstance(found, Batch)
+    assert found.rows.num_rows == 200 * 200

@@ -13,7 +13,7 @@ from lowwater.joins.pwjoin import UNGRAMMATICAL
 from tests.compare import multiset
 from tests.join_oracle import HOWS, flatten, value_punctuated
 from tests.join_queries import Result, few, held
-from tests.punctuated_queries import Judge, K, ending, punctuated
+from tests.punctuated_queries import Judge, K, Row, ending, punctuated
 
 
 @pytest.mark.parametrize("windowed", [True, False], ids=["window", "no window"])
@@ -128,3 +128,22 @@ def test_where_nulls_match_null_is_a_value_that_ends(pushes: list[list[int | Non
     assert query.result().to_pylist() == [{"k": None, "l_ts": 0, "r_ts": 0}]
     assert [(row["input"], row["k"]) for row in query.late_output().to_pylist()] == [("l", None)]
     assert held(query) == [2, 0], "the right need not be kept"
+
+
+@pytest.mark.parametrize("before", [[], [{"ts": 200, "k": 1, "closed": False}]])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_promise_holds_from_the_time_of_the_row_that_makes_it(before: list[Row], alone: bool) -> None:
+    """However far that is ahead of all rows, and whether it comes with rows of its time or in a batch of its own."""
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("closed", pa.bool_())])
+    left = lw.stream(schema.empty_table(), name="l", progress="ts", disorder=0).ends("k", when="closed")
+    right = lw.stream(schema.empty_table().drop_columns(["closed"]), name="r", progress="ts", disorder=0)
+    query = left.join(right, "k", within=10).start()
+    for push in ([*before], [{"ts": 1000, "k": 7, "closed": True}]):
+        query.push(push)
+    for port in (1, 0):
+        row = {"ts": 1000, "k": 1} | ({"closed": False} if port == 0 else {})
+        query.push([row] if alone else [row, row], port)
+    query.push([{"ts": 1001, "k": 7}], port=1)
+    query.push([{"ts": 1001, "k": 7, "closed": False}])
+    (late,) = query.late_output().to_pylist()
+    assert (late["k"], late["late_reason"]) == (7, UNGRAMMATICAL)

@@ -12,7 +12,7 @@ from lowwater.backends.local import LocalQuery
 from lowwater.errors import CheckpointMismatch
 from lowwater.generate import keyed
 from lowwater.query.bound import slots
-from lowwater.state.segments import Segment, SegmentCache, pack, unpack
+from lowwater.state.segments import VERSION, Segment, SegmentCache, pack, unpack
 
 DELAY = 3_000_000
 
@@ -97,7 +97,7 @@ def test_segments_are_the_same_whoever_packs_them() -> None:
 def test_segments_of_another_format_are_refused() -> None:
     data = bytearray(pack({"a": pa.table({"x": [1]})}))
     data[2] = 99
-    with pytest.raises(CheckpointMismatch, match=r"segment format 99, this lowwater reads format 1"):
+    with pytest.raises(CheckpointMismatch, match=rf"segment format 99, this lowwater reads format {VERSION};"):
         unpack(bytes(data))
     with pytest.raises(CheckpointMismatch, match="not written by lowwater"):
         unpack(b"something else")

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.backends.arrivals import Arrivals, conformed, facts_of, facts_table
-from lowwater.joins.ended import inside
 from lowwater.joins.keyed import Keyed, equal, pick
 from lowwater.joins.oa_join import laid_out
+from lowwater.joins.ranges import first_of
 from lowwater.model.columns import whole
 from lowwater.model.progress import Facts
-from lowwater.model.punctuation import Range
 from lowwater.model.routing import route
+from lowwater.model.ticks import checked
 from lowwater.query.join_plan import JoinPlan
 from lowwater.query.plan import Ends
 from lowwater.state.segments import pack, unpack
@@ -45,6 +45,8 @@ class JoinRun:
     tables: dict[str, pa.Table]
     """Rows behind the end of their value, rows with a null key, rows without progress; ended values and ranges; all
     rows as they arrived, where they are counted over all keys."""
+    marked: int | None = None
+    """The largest time of the rows that end values, of the whole run."""
 
 
 class JoinIngest:
@@ -61,6 +63,7 @@ class JoinIngest:
         self._rows: list[pa.Table] = []
         self._marks: list[pa.Table] = []
         self._seen = 0
+        self._marked: int | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> list[bytes]:
         """The packed message of every shard, or nothing if there was no row."""
@@ -80,12 +83,20 @@ class JoinIngest:
                 marks = table.filter(is_mark)
                 if marks.num_rows:
                     self._marks.append(marks)
+                    self._mark(marks)
                     self._arrivals.promise(marks)  # a row may end a value and time at once
                     self._arrivals.read += marks.num_rows
                     table = table.filter(pc.invert(is_mark))
         found = self._arrivals.take(table)
         if found is not None:
             self._rows.append(self._arrivals.as_given(found[0], POSITION))
+
+    def _mark(self, marks: pa.Table) -> None:
+        side = self._what.sides[self._side]
+        times = marks.column(side.time).drop_null()
+        if len(times):
+            most = int(checked(side.ticks.encode(whole(times)), side.time).max())
+            self._marked = most if self._marked is None else max(most, self._marked)
 
     def _messages(self) -> list[bytes]:
         shards = range(self._shards)
@@ -97,7 +108,9 @@ class JoinIngest:
         if self._late and self._arrivals.nulls is not None:  # what belongs to no key goes to the first shard
             tables[0][MISSING] = self._arrivals.nulls
         read, missing = self._arrivals.counted
-        head = pa.table({"port": [self._port], "read": [read], "missing": [missing]})
+        head = pa.table(
+            {"port": [self._port], "read": [read], "missing": [missing], "marked": pa.array([self._marked], pa.int64())}
+        )
         facts = facts_table(self._arrivals.facts())
         return [pack({"head": head, "facts": facts, **of_shard}) for of_shard in tables]
 
@@ -190,10 +203,8 @@ class JoinIngest:
 
     @staticmethod
     def _behind_ranges(keys: pa.Table, position: Ints, ranges: pa.Table) -> Mask:
-        broken = np.zeros(keys.num_rows, np.bool_)
-        for row in ranges.to_pylist():
-            broken |= inside(Range(row["low"], row["high"]), keys) & (position > row[POSITION])
-        return broken
+        low, high, ended = (whole(ranges.column(name)) for name in ("low", "high", POSITION))
+        return np.asarray(position > first_of(low, high, ended.to_numpy(), whole(keys.column(0))), np.bool_)
 
 
 def decode_join(data: bytes, plan: JoinPlan) -> JoinRun:
@@ -205,4 +216,5 @@ def decode_join(data: bytes, plan: JoinPlan) -> JoinRun:
         (head["read"], head["missing"]),
         Keyed.of_tables(tables) if "keyed" in tables else None,
         {name: tables[name] for name in (BROKEN, NULLS, MISSING, ENDED, RANGES, ALL_ROWS) if name in tables},
+        head["marked"],
     )

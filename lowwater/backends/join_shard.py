@@ -19,10 +19,11 @@ from lowwater.backends.inputs import Inputs, check_fingerprint, shown
 from lowwater.backends.join_ingest import ALL_ROWS, BROKEN, ENDED, MISSING, NULLS, RANGES, JoinRun, decode_join
 from lowwater.backends.shard import Output
 from lowwater.joins.keyed import Keyed
-from lowwater.joins.oa_join import Arrived
-from lowwater.joins.pwjoin import UNGRAMMATICAL
+from lowwater.joins.oa_join import TEXT, Arrived
+from lowwater.joins.pwjoin import UNGRAMMATICAL, PWJoin
 from lowwater.metrics import Metrics
-from lowwater.model.punctuation import ALL, Punctuation, Range
+from lowwater.model.columns import whole
+from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END
 from lowwater.operators.aggregation import Aggregation, all_late
 from lowwater.operators.base import Batch, Ended, Late, Load, Message, Operator, Snapshot
@@ -77,7 +78,8 @@ class JoinShard:
             side = self.plan.sides[port]
             own = [run for run in runs if run.port == port]
             unique = (ends := self.plan.inputs[port].ends) is not None and ends.when is None
-            for some in [[run] for run in own] if unique else [own]:
+            large = sum(run.keyed.rows.nbytes for run in own if run.keyed is not None) > TEXT
+            for some in [[run] for run in own] if unique or large else [own]:
                 keyed = [run.keyed for run in some if run.keyed is not None]
                 nulls = [run.tables[NULLS] for run in some if NULLS in run.tables]
                 if keyed or nulls:
@@ -109,12 +111,12 @@ class JoinShard:
             if ends is None or ends.when is None:
                 continue
             side = self.plan.sides[run.port]
+            if run.marked is not None and isinstance(self.operator, PWJoin):
+                self.operator.marked(run.marked)
             self._end_values(side, run, out)
-            if RANGES in run.tables:
-                (on,) = self.plan.what.sides[side].on
-                for row in run.tables[RANGES].to_pylist():
-                    ended = Punctuation({on: Range(row["low"], row["high"])})
-                    self._forward(self.operator.on_punctuation(side, ended), out)
+            if RANGES in run.tables and isinstance(self.operator, PWJoin):
+                low, high = (whole(run.tables[RANGES].column(name)) for name in ("low", "high"))
+                self._forward(self.operator.on_ranges(side, low, high), out)
 
     def _end_values(self, side: int, run: JoinRun, out: Output) -> None:
         if ENDED in run.tables:

@@ -228,7 +228,7 @@ class CountJoin(OAJoin):
         """Lets go the rows of side i that are no longer in its window; only keys of this turn can have lost some."""
         side = self.sides[i]
         if isinstance(least, int):
-            side.invalidate(least)
+            side.invalidate(least, which=False)
             return
         for part, _, rows in side.probe(turn.values, np.zeros_like(least), least - 1):
             part.end(rows)

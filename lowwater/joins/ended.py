@@ -1,7 +1,7 @@
 """The values of one side that have ended: what punctuations on the key have promised (PW 3.1, 4.4).
 
-Single values, and lists of them, are kept as a side of their own (side.py), so that they are found by value; ranges are
-few and kept as bounds. An ended value is in one of two states, by the paper's PunctFlag:
+Single values, and lists of them, are kept as a side of their own (side.py), so that they are found by hash; ranges are
+kept in order (ranges.py). What has ended is in one of two states, by the paper's PunctFlag:
 
     punctuated   rows of the value may still be met here: its position is that of the last of them, so that time lets
                  it go exactly when that row leaves its window. That is the paper's punctuated ring: early propagation
@@ -14,8 +14,7 @@ propagated at; without a window it is kept for ever, so that rows which break it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,57 +22,73 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.aggregates.grouped import factorise
-from lowwater.joins.keyed import Ints, Keyed, Mask
+from lowwater.joins.keyed import Ints, Keyed, Mask, pick
+from lowwater.joins.ranges import Ranges, in_order, none
 from lowwater.joins.side import Side
 from lowwater.model.columns import whole
-from lowwater.model.punctuation import Range
-from lowwater.model.ticks import NEVER
 from lowwater.operators.base import Load
 from lowwater.state.segments import Segment
 
 
-@dataclass(frozen=True)
-class Span:
-    """A range of ended values, and the position of the last row in it; `over` once it is propagated."""
+@dataclass
+class Spans:
+    """Ranges of ended values, with the position of the last row of each; `over` once it is propagated."""
 
-    range: Range
-    last: int = NEVER
-    over: bool = False
+    ranges: Ranges
+    last: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    over: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
 
-    def among(self, keys: pa.Table) -> Mask:
-        return inside(self.range, keys)
+    def add(self, ranges: Ranges, last: Ints, over: Mask) -> None:
+        """More ranges, in the place of what was known of their values. Neighbours of one fate become one."""
+        pieces = self.ranges.pieces(ranges)
+        old, new = self.ranges.number(pieces.low), ranges.number(pieces.low)
+        some = (old >= 0) | (new >= 0)
+        pieces, old, new = pieces.where(some), old[some], new[some]
+        # A piece that is only old has its number there; index -1, of a piece that is not, is never chosen.
+        last = np.where(new >= 0, np.append(last, 0)[new], np.append(self.last, 0)[old])
+        over = np.where(new >= 0, np.append(over, False)[new], np.append(self.over, False)[old])
+        apart = np.asarray(pieces.low[1:] != pieces.high[:-1], np.bool_)
+        other = (over[1:] != over[:-1]) | (~over[1:] & (last[1:] != last[:-1]))
+        starts = np.flatnonzero(np.append(True, apart | other)[: len(pieces)])
+        ends = np.append(starts[1:], len(pieces))[: len(starts)] - 1
+        self.ranges = Ranges(ranges.type, pieces.low[starts], pieces.high[ends])
+        self.last = np.maximum.reduceat(last, starts) if len(starts) else last
+        self.over = over[starts]
+
+    def keep(self, mask: Mask) -> None:
+        self.ranges, self.last, self.over = self.ranges.where(mask), self.last[mask], self.over[mask]
 
 
 class EndedValues:
-    """See the module text."""
+    """See the module text. `type` is that of a key of one column; ranges are of nothing else."""
 
-    def __init__(self, on: tuple[str, ...]) -> None:
+    def __init__(self, on: tuple[str, ...], type: pa.DataType | None = None) -> None:
         self.on = on
         self.punctuated = Side(on)
         self.propagated = Side(on)
-        self.spans: list[Span] = []
+        self.spans = Spans(none(type or pa.int64()))
 
     @property
     def any(self) -> bool:
-        return bool(self.punctuated.parts or self.propagated.parts or self.spans)
+        return bool(self.punctuated.parts or self.propagated.parts or len(self.spans.ranges))
 
     def has(self, keyed: Keyed) -> Mask:
         """Which rows have a value that has ended."""
         if not self.any:
             return np.zeros(len(keyed), np.bool_)
-        return self.punctuated.holds(keyed) | self.is_over(keyed) | self._in_spans(keyed, self.spans)
+        single = self.punctuated.holds(keyed) | self.propagated.holds(keyed)
+        return single | _inside(self.spans.ranges, keyed)
 
     def is_over(self, keyed: Keyed) -> Mask:
         """Which rows have a value that is propagated."""
         if not self.any:
             return np.zeros(len(keyed), np.bool_)
-        return self.propagated.holds(keyed) | self._in_spans(keyed, [span for span in self.spans if span.over])
+        return self.propagated.holds(keyed) | _inside(self.over, keyed)
 
-    def _in_spans(self, keyed: Keyed, spans: Sequence[Span]) -> Mask:
-        held = np.zeros(len(keyed), np.bool_)
-        for span in spans:
-            held |= span.among(keyed.keys)
-        return held
+    @property
+    def over(self) -> Ranges:
+        """The ranges that are propagated."""
+        return self.spans.ranges.where(self.spans.over)
 
     def expect(self, values: Keyed, last: Ints) -> None:
         """Values whose last row is still here."""
@@ -90,48 +105,40 @@ class EndedValues:
         """The values whose last row has left now that rows below `bound` have."""
         return [part.keyed.rows.take(pa.array(rows)) for part, rows in self.punctuated.invalidate(bound) if len(rows)]
 
-    def spans_left(self, bound: int, at: int) -> list[Range]:
+    def spans_left(self, bound: int, at: int) -> Ranges:
         """The ranges whose last row has left now that rows below `bound` have; they are propagated at `at`."""
-        gone = [span for span in self.spans if not span.over and span.last < bound]
-        self.spans = [span for span in self.spans if span not in gone]
-        for span in gone:
-            self.add(replace(span, over=True, last=at))
-        return [span.range for span in gone]
+        gone = self.spans.ranges.where(~self.spans.over & (self.spans.last < bound))
+        self.finish_ranges(gone, at)
+        return gone
 
-    def add(self, span: Span) -> None:
-        """A range more. Ranges that are propagated and touch each other become one."""
-        if not span.over:
-            self.spans.append(span)
-            return
-        for other in [s for s in self.spans if s.over]:
-            bounds: list[Any] = [span.range.low, span.range.high, other.range.low, other.range.high]
-            if bounds[0] <= bounds[3] and bounds[2] <= bounds[1]:
-                self.spans.remove(other)
-                span = Span(Range(min(bounds), max(bounds)), max(span.last, other.last), True)
-        self.spans = [*(s for s in self.spans if s.over or not span.range.covers(s.range)), span]
+    def finish_ranges(self, ranges: Ranges, at: int) -> None:
+        """Ranges that are propagated now."""
+        if len(ranges):
+            self.spans.add(ranges, np.full(len(ranges), at), np.ones(len(ranges), np.bool_))
 
-    def covers(self, range: Range) -> bool:
-        return any(span.range.covers(range) for span in self.spans)
-
-    def punctuated_in(self, range: Range) -> pa.Table | None:
-        """The single values in a range that are punctuated and not yet propagated."""
+    def punctuated_in(self, ranges: Ranges) -> pa.Table | None:
+        """The single values in some ranges that are punctuated and not yet propagated."""
         found = []
         for part in self.punctuated.parts:
-            rows = part.keyed.where_key(lambda keys: inside(range, keys))
+            rows = part.keyed.where_key(ranges.has)
             found.append(part.keyed.rows.take(pa.array(rows[part.live[rows]])))
         return pa.concat_tables(found) if found else None
 
     def forget(self, bound: int) -> None:
         """Promises below a position are of no use any more, propagated or still waiting for another side."""
-        self.propagated.invalidate(bound)
-        self.punctuated.invalidate(bound)
-        self.spans = [span for span in self.spans if span.last >= bound]
+        self.propagated.invalidate(bound, which=False)
+        self.punctuated.invalidate(bound, which=False)
+        self.spans.keep(self.spans.last >= bound)
         self.propagated.tidy()
         self.punctuated.tidy()
 
+    def merge(self) -> None:
+        self.propagated.merge()
+        self.punctuated.merge()
+
     @property
     def rows(self) -> int:
-        return self.punctuated.rows + self.propagated.rows + len(self.spans)
+        return self.punctuated.rows + self.propagated.rows + len(self.spans.ranges)
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -140,14 +147,9 @@ class EndedValues:
         propagated, more = self.propagated.snapshot()
         head: dict[str, Any] = {"punctuated": punctuated, "propagated": propagated, "spans": None}
         segments = [*segments, *more]
-        if self.spans:
-            columns = {
-                "low": [span.range.low for span in self.spans],
-                "high": [span.range.high for span in self.spans],
-                "last": pa.array([span.last for span in self.spans], pa.int64()),
-                "over": [span.over for span in self.spans],
-            }
-            table = pa.table(columns)
+        if len(self.spans.ranges):
+            low, high = self.spans.ranges.columns
+            table = pa.table({"low": low, "high": high, "last": self.spans.last, "over": self.spans.over})
             spans = Segment.of(table, {"spans": table})
             head["spans"] = spans.id
             segments.append(spans)
@@ -156,16 +158,17 @@ class EndedValues:
     def restore(self, head: dict[str, Any], load: Load) -> None:
         self.punctuated.restore(head["punctuated"], load)
         self.propagated.restore(head["propagated"], load)
-        told = [] if head["spans"] is None else load(head["spans"]).value.to_pylist()
-        self.spans = [Span(Range(row["low"], row["high"]), row["last"], row["over"]) for row in told]
+        if head["spans"] is not None:
+            low, high, last, over = (whole(column) for column in load(head["spans"]).value.columns)
+            ranges = Ranges(low.type, in_order(low), in_order(high))
+            self.spans = Spans(ranges, last.to_numpy(), over.to_numpy(zero_copy_only=False))
 
 
-def inside(range: Range, keys: pa.Table) -> Mask:
-    """Which keys, of one column, are in a half-open range; null is in none."""
-    column = whole(keys.column(0))
-    low, high = (pa.scalar(bound, column.type) for bound in (range.low, range.high))
-    held = pc.and_(pc.greater_equal(column, low), pc.less(column, high))
-    return np.asarray(pc.fill_null(held, False).to_numpy(zero_copy_only=False), np.bool_)
+def _inside(ranges: Ranges, keyed: Keyed) -> Mask:
+    """Which rows have a key in a range; asked once for each value list."""
+    if not len(ranges) or keyed.mixed:
+        return ranges.has(keyed.keys) if len(ranges) else np.zeros(len(keyed), np.bool_)
+    return np.repeat(ranges.has(pick(keyed.keys, keyed.starts[:-1])), np.diff(keyed.starts))
 
 
 def distinct(values: pa.Table, on: tuple[str, ...], null_safe: bool) -> Keyed:

@@ -50,6 +50,8 @@ from lowwater.state.segments import Segment
 
 LATE = "its input has progressed past it"
 EVER = -NEVER
+TEXT = 1 << 30
+"""Bytes of text in a column of results: Arrow's arrays end at twice that."""
 
 
 @dataclass(frozen=True)
@@ -159,13 +161,14 @@ class OAJoin(Operator):
     def _probe(self, port: int, keyed: Keyed, out: list[Message]) -> Mask:
         """Finds all partners of a batch, emits the results, and tells which rows of it have one."""
         matched = np.zeros(len(keyed), np.bool_)
-        for found in self._combinations([(port, Bound(keyed, np.arange(len(keyed))))]):
+        probing, which, order = self._promising(port, keyed)
+        for found in self._combinations([(port, Bound(probing, np.arange(len(probing))))], order):
             holds = self._condition(found)
             if holds is not None:
                 found = {side: Bound(b.keyed, b.rows[holds], b.part) for side, b in found.items()}
             if not len(found[port].rows):
                 continue
-            matched[found[port].rows] = True
+            matched[which[found[port].rows]] = True
             if self.what.one_sided:
                 out += self._matched_once(port, found)
                 continue
@@ -177,34 +180,51 @@ class OAJoin(Operator):
             out += self._alone(0, keyed.rows, np.flatnonzero(matched), keyed.at[matched])
         return matched
 
-    def _combinations(self, bound: list[tuple[int, Bound]]) -> Iterator[dict[int, Bound]]:
-        """All combinations of a batch with one row of each other side, a chunk for each choice of their parts.
+    def _promising(self, port: int, keyed: Keyed) -> tuple[Keyed, Ints, list[int]]:
+        """(rows, which of the batch they are, sides): the rows with a partner on every other side, and those sides, the
+        one with fewest partners first. Of many sides this is what keeps combinations from being made in vain."""
+        others = [side for side in range(self.ports) if side != port]
+        everyone = np.arange(len(keyed))
+        if self.ports == 2:
+            return keyed, everyone, others
+        partners = {}
+        for side in others:
+            low, high = self._within([(port, Bound(keyed, everyone))], side)
+            partners[side] = self.sides[side].partners(keyed, low, high)
+        promising = np.logical_and.reduce([count > 0 for count in partners.values()])
+        order = sorted(others, key=lambda side: int(partners[side][promising].sum()))
+        return keyed.where(promising), np.flatnonzero(promising), order
 
-        A partner must be within the windows of all that are bound already, and all of them within its own.
-        """
-        taken = [side for side, _ in bound]
-        others = [side for side in range(self.ports) if side not in taken]
-        if not others:
-            yield dict(bound)
-            return
-        new = others[0]
-        _, first = bound[0]
-        waits = self.what.waits
-        n = len(first.rows)
+    def _within(self, bound: list[tuple[int, Bound]], new: int) -> tuple[Ints, Ints]:
+        """Where a partner of a new side must be: in the windows of all that are bound, and all of them in its own."""
+        n = len(bound[0][1].rows)
         low, high = np.full(n, NEVER), np.full(n, EVER)
         for side, b in bound:
             at = b.keyed.at[b.rows]
-            if (wait := waits[new]) is not None:
+            if (wait := self.what.waits[new]) is not None:
                 low = np.maximum(low, at - wait)
-            if (wait := waits[side]) is not None:
+            if (wait := self.what.waits[side]) is not None:
                 high = np.minimum(high, at + wait)
+        return low, high
+
+    def _combinations(self, bound: list[tuple[int, Bound]], order: list[int]) -> Iterator[dict[int, Bound]]:
+        """All combinations of what is bound with one row of each side in `order`: a piece for each choice of their
+        parts, or several, where a column of text would not fit one array."""
+        _, first = bound[0]
+        if not order:
+            most = max(1, TEXT // max(b.keyed.widest for _, b in bound))
+            for at in range(0, len(first.rows), most):
+                yield {side: Bound(b.keyed, b.rows[at : at + most], b.part) for side, b in bound}
+            return
+        new, *rest = order
+        low, high = self._within(bound, new)
         probing = first.keyed
         if len(bound) > 1:  # rows of the batch, once for each combination so far: still in order of their code
             chosen = probing.keys.take(pa.array(first.rows))
             probing = Keyed(chosen, probing.on, probing.code[first.rows], probing.at[first.rows])
         for part, theirs, ours in self.sides[new].probe(probing, low, high):
             narrowed = [(side, Bound(b.keyed, b.rows[theirs], b.part)) for side, b in bound]
-            yield from self._combinations([*narrowed, (new, Bound(part.keyed, ours, part))])
+            yield from self._combinations([*narrowed, (new, Bound(part.keyed, ours, part))], rest)
 
     def _condition(self, found: dict[int, Bound]) -> Mask | None:
         if self.what.condition is None:
@@ -264,11 +284,16 @@ class OAJoin(Operator):
         out: list[Message] = []
         for i in range(self.ports):
             if i != port:
-                self._let_go(i, self.sides[i].invalidate(self._bound(i)), out)
+                self._let_go(i, self.sides[i].invalidate(self._bound(i), self.what.keeps[i]), out)
         self._passed(out)
         for side in self.sides:
             side.tidy()
         return [*out, *self._punctuation()]
+
+    def settle(self) -> list[Message]:
+        for side in self.sides:
+            side.merge()
+        return []
 
     def _bound(self, port: int) -> int:
         """The least position of this side that may still find a partner among rows to come."""

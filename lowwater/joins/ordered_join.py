@@ -170,7 +170,7 @@ class OPIBJoin(OrderedJoin):
         if rows.num_rows:
             out += self._joined(rows)
         for port in range(1, self.ports):  # only now: the rows just joined needed them
-            self.sides[port].invalidate(self._reach(port, final))
+            self.sides[port].invalidate(self._reach(port, final), which=False)
 
     def _joined(self, rows: pa.Table) -> list[Message]:
         """The results of rows of the first input, in order of their time."""

@@ -55,6 +55,10 @@ class Part:
         return self._rows
 
     @property
+    def bytes(self) -> int:
+        return int(self.keyed.rows.nbytes) if self.written is None else self.written.size
+
+    @property
     def gone(self) -> int:
         """Rows that are here but have left."""
         if self.alive is None or self.passed == len(self):

@@ -37,11 +37,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lowwater.joins.ended import EndedValues, Span, distinct, inside
+from lowwater.joins.ended import EndedValues, distinct
 from lowwater.joins.keyed import Ints, Keyed, Mask
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.part import Part
-from lowwater.joins.side import Side
+from lowwater.joins.ranges import Ranges
 from lowwater.joins.spec import WindowJoin
 from lowwater.model.punctuation import Finite, Punctuation, Range
 from lowwater.model.ticks import END, NEVER
@@ -56,7 +56,9 @@ class PWJoin(OAJoin):
     def __init__(self, what: WindowJoin, joint: bool = False, early: bool = True) -> None:
         super().__init__(what, joint)
         self.early = early
-        self.ended = [EndedValues(side.on) for side in what.sides]
+        self.ended = [
+            EndedValues(side.on, side.schema.field(side.on[0]).type if side.on else None) for side in what.sides
+        ]
         self.newest = NEVER
         self.propagated = 0
         """How many single values and ranges the output was told of."""
@@ -126,6 +128,11 @@ class PWJoin(OAJoin):
             side.tidy()
         return out
 
+    def marked(self, time: int) -> None:
+        """Punctuations were read, up to this time: what they promise is of rows from there on."""
+        at, _ = self.what.axis.positions(np.array([time]))
+        self.newest = max(self.newest, int(at.max()) if len(at) else self.what.axis.reached(time))
+
     def _early(self, port: int) -> bool:
         """Whether the end of a value on one side alone can be its end: not if rows of another come out alone."""
         return self.early and not any(self.what.keeps[i] for i in self._others(port))
@@ -135,7 +142,7 @@ class PWJoin(OAJoin):
         return np.maximum(last, self._reached())
 
     def _reached(self) -> int:
-        """How far the inputs are: the newest row, since progress is told after the rows and values of a batch."""
+        """How far inputs are: the newest row or mark, as progress is told after the rows and values of a batch."""
         return max([self.newest, *(self.what.axis.reached(low) for low in self.low if low < END)])
 
     def _of(self, side: int, values: Keyed) -> Keyed:
@@ -173,9 +180,14 @@ class PWJoin(OAJoin):
             bound = self._bound(i)
             for rows in ended.left(bound) if self._early(i) or bound == END else []:
                 self._propagate(Keyed.of(rows, ended.on, np.zeros(rows.num_rows, np.int64)), i, out)
-            for range in ended.spans_left(bound, self._reached()) if self._early(i) or bound == END else []:
-                self._tell(range, out)
+            if self._early(i) or bound == END:
+                self._tell(ended.spans_left(bound, self._reached()), out)
             ended.forget(self._forgotten())
+
+    def settle(self) -> list[Message]:
+        for ended in self.ended:
+            ended.merge()
+        return super().settle()
 
     def _forgotten(self) -> int:
         """Promises propagated below this position are of no use any more: no window reaches so far back."""
@@ -198,44 +210,52 @@ class PWJoin(OAJoin):
             listed = pa.array(list(pattern.listed()), side.schema.field(side.on[0]).type)
             return self.on_ended(port, Ended(pa.table([listed], names=list(side.on))))
         if isinstance(pattern, Range) and pattern.closed_low and pattern.high is not None:
-            return self._on_range(port, Range(pattern.low, pattern.high))
+            low, high = (pa.array([end], side.schema.field(side.on[0]).type) for end in (pattern.low, pattern.high))
+            return self.on_ranges(port, low, high)
         return []
 
-    def _on_range(self, port: int, range: Range) -> list[Message]:
-        """The same rules for a range of values; it is propagated where it overlaps what the others have ended."""
+    def on_ranges(self, port: int, low: pa.Array, high: pa.Array) -> list[Message]:
+        """The same rules for ranges of values; what of them the others have ended by ranges, too, is propagated."""
         out: list[Message] = []
-        if self.ended[port].covers(range):
+        new = Ranges.of(low, high).minus(self.ended[port].spans.ranges)
+        if not len(new):
             return out
-        for i in self._others(port):
-            others = self._others(i, port)
-            for part, rows in self._where(self.sides[i], range, others):
-                self._let_go(i, [(part, rows)], out)
-        for shared in self._shared(port, range):
-            self._tell(shared, out)
-            for ended in self.ended:
-                ended.add(Span(shared, self._reached(), True))
-        for i in self._others(port):
-            singles = self.ended[i].punctuated_in(range)
+        others = self._others(port)
+        for i in others:
+            self._let_go(i, self._purge_ranges(i, new, self._others(i, port)), out)
+        shared = untold = new
+        for i in others:
+            shared = shared.meet(self.ended[i].spans.ranges)
+            untold = untold.minus(self.ended[i].over)
+        for ended in self.ended:
+            ended.finish_ranges(shared, self._reached())
+        self._tell(shared.meet(untold), out)
+        for i in others:
+            singles = self.ended[i].punctuated_in(new)
             if singles is not None and singles.num_rows:
                 values = Keyed.of(singles, self.what.sides[i].on, np.zeros(singles.num_rows, np.int64))
-                regular = self._ended_by(self._others(i, port), values)
-                self._propagate(values.where(regular), i, out)
-        if not self.ended[port].covers(range):
-            last = self.sides[port].last_where(lambda keys: inside(range, keys), NEVER)
-            over = self._early(port) and last == NEVER
-            kept = last if self._early(port) and not over else max(last, self._reached())
-            self.ended[port].add(Span(range, kept, over))
-            if over:
-                self._tell(range, out)
+                self._propagate(values.where(self._ended_by(self._others(i, port), values)), i, out)
+        self._expect_ranges(port, new.minus(shared), out)
         for side in self.sides:
             side.tidy()
         return out
 
-    def _where(self, side: Side, range: Range, others: list[int]) -> list[tuple[Part, Any]]:
-        """Rows of a side in a range that all `others` have ended, too, are let go."""
+    def _expect_ranges(self, port: int, ranges: Ranges, out: list[Message]) -> None:
+        """Ranges that one side alone has ended: over at once where none of its rows is left."""
+        if not len(ranges):
+            return
+        last = self.sides[port].last_in(ranges.numbers, len(ranges), NEVER)
+        over = (last == NEVER) & self._early(port)
+        waits = ~over & self._early(port)
+        self.ended[port].spans.add(ranges, np.where(waits, last, self._kept_from(last)), over)
+        self._tell(ranges.where(over), out)
+
+    def _purge_ranges(self, port: int, ranges: Ranges, others: list[int]) -> list[tuple[Part, Ints]]:
+        """Lets go the rows of a side in ranges that all `others` have ended, too."""
+        side = self.sides[port]
 
         def among(keys: pa.Table) -> Mask:
-            held = inside(range, keys)
+            held = ranges.has(keys)
             if others and held.any():
                 chosen = np.flatnonzero(held)
                 asked = Keyed.of(keys.take(pa.array(chosen)), side.on, chosen)
@@ -244,17 +264,9 @@ class PWJoin(OAJoin):
 
         return side.purge_where(among)
 
-    def _shared(self, port: int, range: Range) -> list[Range]:
-        """What of a range all the others have ended by ranges."""
-        shared = [range]
-        for i in self._others(port):
-            met = [one.meet(span.range) for one in shared for span in self.ended[i].spans]
-            shared = [one for one in met if isinstance(one, Range)]
-        return shared
-
-    def _tell(self, range: Range, out: list[Message]) -> None:
-        self.propagated += 1
-        out.append(Punctuation({self.what.keys[0]: range}))
+    def _tell(self, ranges: Ranges, out: list[Message]) -> None:
+        self.propagated += len(ranges)
+        out += [Punctuation({self.what.keys[0]: Range(low, high)}) for low, high in ranges.to_pylist()]
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ part cleared as soon as half of it is gone, would write most rows of a window th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,8 @@ from lowwater.state.segments import Segment
 
 FANOUT = 8
 """Parts of about one size that are merged into one."""
+LARGEST = 64 << 20
+"""Bytes of a part that is merged no more: a segment must stay far below 2 GiB, and a merge is work for one batch."""
 CUT = 8
 """A part that is not yet written is first cut down to what is left when a row in so many is gone."""
 
@@ -63,7 +65,6 @@ class Side:
             matched = np.zeros(len(keyed), np.bool_)
         self.operations.inserted += len(keyed)
         self.parts.append(Part(keyed, matched=matched))
-        self._merge()
 
     def probe(self, probing: Keyed, low: Ints, high: Ints) -> Iterator[tuple[Part, Ints, Ints]]:
         """(part, theirs, ours) for each part that has pairs; positions of ours are within low..high of theirs."""
@@ -82,19 +83,28 @@ class Side:
                 self.operations.visited += len(ours)
                 yield part, theirs, ours
 
-    def invalidate(self, bound: int) -> list[tuple[Part, Ints]]:
-        """Lets go the rows with a position below `bound`; which those are, where they had not left before."""
+    def partners(self, probing: Keyed, low: Ints, high: Ints) -> Ints:
+        """How many pairs each probing row has at most."""
+        count = np.zeros(len(probing), np.int64)
+        for part in self.parts:
+            count += part.keyed.partners(probing, low, high)
+        return count
+
+    def invalidate(self, bound: int, which: bool = True) -> list[tuple[Part, Ints]]:
+        """Lets go the rows with a position below `bound`; which those are, if asked, of the ones that had not left."""
         left = []
         for part in self.parts:
             until = 0 if bound <= part.least else len(part) if bound > part.most else part.keyed.before(bound)
-            if until > part.passed:
-                # All rows at once need no order, and so need not be read.
-                whole_part = until - part.passed == len(part)
-                rows = np.arange(until) if whole_part else part.keyed.by_time[part.passed : until]
-                part.passed = until
-                rows = rows if part.alive is None else rows[part.alive[rows]]
-                self.operations.invalidated += len(rows)
-                left.append((part, rows))
+            if until == part.passed:
+                continue
+            since, part.passed = part.passed, until
+            if not which and part.alive is None:  # their number is enough, for which they need no order
+                self.operations.invalidated += until - since
+                continue
+            rows = part.keyed.by_time[since:until]
+            rows = rows if part.alive is None else rows[part.alive[rows]]
+            self.operations.invalidated += len(rows)
+            left.append((part, rows))
         return left
 
     def purge(self, values: Keyed) -> list[tuple[Part, Ints]]:
@@ -143,12 +153,17 @@ class Side:
             np.maximum.at(most, which[live], part.keyed.at[rows[live]])
         return most
 
-    def last_where(self, ended: Among, none: int) -> int:
-        """The largest position of all rows whose key is among the ended."""
-        most = none
+    def last_in(self, number: Callable[[pa.Array], Ints], n: int, none: int) -> Ints:
+        """The largest position of all rows of each of `n` ranges of keys, `none` where there are none.
+
+        `number` tells which range a key is in, below zero for no range.
+        """
+        most = np.full(n, none)
         for part in self.parts:
-            rows = part.keyed.where_key(ended)
-            most = max(most, int(part.keyed.at[rows[part.live[rows]]].max(initial=none)))
+            rows = part.keyed.where_key(lambda keys: number(whole(keys.column(0))) >= 0)
+            rows = rows[part.live[rows]]
+            of = number(whole(part.keyed.keys.column(0).take(pa.array(rows))))
+            np.maximum.at(most, of, part.keyed.at[rows])
         return most
 
     def tidy(self) -> None:
@@ -158,12 +173,16 @@ class Side:
         while 2 * (self.rows - self.live_rows) > self.rows:
             worst = max(range(len(self.parts)), key=lambda i: self.parts[i].gone)
             self.parts[worst] = self.parts[worst].kept()
-        self._merge()
+        self.merge()
 
-    def _merge(self) -> None:
+    def merge(self) -> None:
+        """Parts of about one size become one. At the end of a batch, when what it lets go has left."""
         while True:
-            sizes = [int(np.log2(max(1, len(part))) // np.log2(FANOUT)) for part in self.parts]
-            full = [size for size in set(sizes) if sizes.count(size) >= FANOUT]
+            sizes = [
+                None if part.bytes > LARGEST else int(np.log2(max(1, len(part))) // np.log2(FANOUT))
+                for part in self.parts
+            ]
+            full = [size for size in set(sizes) if size is not None and sizes.count(size) >= FANOUT]
             if not full:
                 return
             some = [part for part, size in zip(self.parts, sizes, strict=True) if size == min(full)]

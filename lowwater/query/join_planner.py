@@ -73,8 +73,8 @@ def grouping(join: JoinPlan, groups: tuple[str, ...], aggregates: tuple[tuple[st
     closed = [name for name in dict.fromkeys([*join.what.keys, *join.what.times]) if name in schema.names]
     if not set(groups) & set(closed):
         raise LowwaterError(
-            f"group_by() behind a join needs one of {', '.join(closed)} at least, on which punctuation says that a "
-            "group is complete; or use window()."
+            f"group_by() behind a join needs one of {', '.join(closed)} at least: progress says when a timestamp is "
+            "past, unique() or ends() when a value of the key is; or use window()."
         )
     for name in groups:
         if groups.count(name) > 1:

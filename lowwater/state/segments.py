@@ -22,7 +22,7 @@ import pyarrow as pa
 from lowwater.errors import CheckpointMismatch
 
 _MAGIC = b"LW"
-VERSION = 1
+VERSION = 2
 T = TypeVar("T")
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lowwater as lw
-from lowwater.backends.spark.written import Outlet
+from lowwater.backends.spark.written import Outlet, outlet
 from lowwater.generate import TIMESTAMP
 from tests.spark.answers import streaming, write_part
 
@@ -51,24 +51,70 @@ def test_types_and_empty_micro_batches(spark: SparkSession, tmp_path: Path) -> N
 
 def test_a_part_that_is_written_again_leaves_one_file(tmp_path: Path) -> None:
     rows = pa.table({"n": [1, 2, 3]})
-    outlet = Outlet(str(tmp_path), rows.schema)
+    to = Outlet(str(tmp_path), rows.schema)
     place = tmp_path / "lw_batch=00000007"
     for _ in range(2):
-        outlet.begin(7)
-        outlet.put(7, 3, [rows.slice(0, 1), rows.slice(1)])
-        outlet.put(7, 3, [rows])
-        assert [path.name for path in place.iterdir()] == ["part-00003.parquet"]
-        outlet.complete(7)
-    assert sorted(path.name for path in place.iterdir()) == ["_SUCCESS", "part-00003.parquet"]
-    assert pa.parquet.read_table(place / "part-00003.parquet").equals(rows)
+        to.begin(7)
+        assert to.put(7, 2, [rows.slice(0, 0)]) is None
+        name = to.put(7, 3, [rows.slice(0, 1), rows.slice(1)])
+        assert name is not None
+        to.put(7, 3, [rows])  # another attempt, of which nobody is told
+        assert pa.parquet.read_table(place).num_rows == 0, "hidden until it is complete"
+        to.complete(7, [name])
+    (file,) = place.glob("*.parquet")
+    assert sorted(path.name for path in place.iterdir()) == ["_SUCCESS", file.name]
+    assert pa.parquet.read_table(file).equals(rows)
+    to.put(7, 3, [rows])  # one that is still running when all is done
+    assert pa.parquet.read_table(place).equals(rows)
+
+
+def test_a_file_that_the_driver_does_not_see_fails_the_batch(tmp_path: Path) -> None:
+    to = Outlet(str(tmp_path), pa.schema({"n": pa.int64()}))
+    to.begin(0)
+    with pytest.raises(lw.LowwaterError, match="must be a directory that all machines share"):
+        to.complete(0, [".part-00000-on-another-machine.parquet"])
 
 
 def test_a_part_without_rows_has_a_schema(tmp_path: Path) -> None:
-    outlet = Outlet(str(tmp_path), pa.schema({"n": pa.int64()}))
-    outlet.begin(0)
-    outlet.put(0, 1, [outlet.schema.empty_table()])
-    outlet.complete(0)
-    assert pa.parquet.read_table(tmp_path / "lw_batch=00000000").equals(outlet.schema.empty_table())
+    to = Outlet(str(tmp_path), pa.schema({"n": pa.int64()}))
+    to.begin(0)
+    to.complete(0, [])
+    assert pa.parquet.read_table(tmp_path / "lw_batch=00000000").equals(to.schema.empty_table())
+
+
+def test_types_that_spark_writes_in_its_own_way_are_left_to_it(spark: SparkSession, tmp_path: Path) -> None:
+    for type in (pa.duration("us"), pa.time64("us"), pa.list_(pa.struct({"d": pa.duration("us")}))):
+        assert outlet(spark, str(tmp_path), pa.schema({"n": pa.int64(), "d": type})) is None
+    assert outlet(spark, "file:/a b", pa.schema({"n": pa.int64()})) == Outlet("/a b", pa.schema({"n": pa.int64()}))
+
+
+def test_outputs_have_directories_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    write_part(ROWS, tmp_path / "in", 0)
+    stream = lw.stream(streaming(spark, tmp_path / "in", SCHEMA), name="rows", progress="ts", disorder="1 second")
+    query = stream.window("2 seconds").agg(n=lw.count())
+    same = {"results": str(tmp_path / "out"), "late": f"file:{tmp_path}/out/"}
+    with pytest.raises(lw.LowwaterError, match="but results and late are both"):
+        query.start(checkpoint=str(tmp_path / "checkpoint"), **same)
+
+
+def test_a_function_that_looks_at_a_few_rows_loses_no_state(spark: SparkSession, tmp_path: Path) -> None:
+    for i in range(3):
+        write_part(ROWS.slice(i, 1), tmp_path / "in", i)
+    stream = lw.stream(streaming(spark, tmp_path / "in", SCHEMA), name="rows", progress="ts", disorder="1 second")
+    looked: list[int] = []
+    running = (
+        stream.window("2 seconds")
+        .group_by("k")
+        .agg(n=lw.count())
+        .start(
+            checkpoint=str(tmp_path / "checkpoint"),
+            results=lambda rows, batch: looked.extend(row.n for row in rows.take(1) if batch > 1),
+            trigger={"availableNow": True},
+        )
+    )
+    running.await_termination()
+    running.finish()
+    assert (sum(looked) >= 1, running.metrics().result_rows, running.metrics().state_rows) == (True, 3, 0)
 
 
 def test_all_outputs_at_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.spark import compile, session
 from lowwater.backends.spark.compile import Ingested
-from lowwater.backends.spark.running import Checkpoint, RunningQuery, Sink, Sinks, outlets
+from lowwater.backends.spark.running import Checkpoint, RunningQuery, Sink, Sinks, check_apart, outlets
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.query.plan import Planned
 
@@ -59,6 +59,7 @@ class SparkBackend:
         spark = frames[0].spark
         if not all(frame.streaming for frame in frames):
             raise LowwaterError("start() needs streaming DataFrames; for batch DataFrames use to_spark() or collect().")
+        check_apart(spark, checkpoint=checkpoint, results=results, late=late, progress=progress)
         place = Checkpoint(spark, checkpoint)
         number = shards or place.shards() or _default_shards(spark)
         place.claim(plan.fingerprint(number))

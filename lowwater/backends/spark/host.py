@@ -33,7 +33,8 @@ MESSAGE = "shard int, run int, blob binary"
 TOTALS = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
 """Numbers that add up over shards; all else in the metrics is the same in every shard and travels in `shared`."""
 PACKED = "kind string, blob binary, shared string, " + ", ".join(f"{name} long" for name in TOTALS)
-RESULT, LATE, METRICS = "result", "late", "metrics"
+RESULT, LATE, METRICS, WROTE = "result", "late", "metrics", "wrote"
+"""Kinds of packed rows; the last has for a blob the kind and the name of a file that is written already."""
 _CHUNK = 200_000
 """Rows of a packed result: keeps a single value far below Spark's limits."""
 
@@ -128,7 +129,9 @@ class Host(StatefulProcessor):
 
     def _given_out(self, kind: str, number: int, tables: Sequence[pa.Table]) -> Iterator[Row]:
         if kind in self._outlets:
-            self._outlets[kind].put(_batch(), number, tables)
+            name = self._outlets[kind].put(_batch(), number, tables)
+            if name is not None:
+                yield _packed(kind=WROTE, blob=f"{kind}/{name}".encode())
             return
         for table in tables:
             for at in range(0, table.num_rows, _CHUNK):

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lowwater.backends.inputs import check_fingerprint
 from lowwater.backends.spark import compile
-from lowwater.backends.spark.host import LATE, RESULT
-from lowwater.backends.spark.written import Outlet, outlet, part_of
+from lowwater.backends.spark.host import LATE, RESULT, WROTE
+from lowwater.backends.spark.written import Outlet, outlet, part_of, qualified
 from lowwater.errors import CheckpointMismatch, LowwaterError
 from lowwater.metrics import Metrics
 from lowwater.query.plan import Planned
@@ -27,7 +28,8 @@ PROGRESS = "input string, source string, low_watermark string, largest_seen stri
 class Sinks:
     """Splits a micro-batch into results, late rows and progress. Called by foreachBatch.
 
-    What has an outlet is written by the tasks of the stateful stage; everything else is an action of its own.
+    What has an outlet is written by the tasks of the stateful stage; all else is an action of its own. That stage must
+    run once, and in all shards: also where there are several actions, or a function that looks at few of its rows.
     """
 
     plan: Planned
@@ -38,20 +40,23 @@ class Sinks:
 
     def __call__(self, host: DataFrame, batch: int) -> None:
         actions = list(self._actions(host))
-        several = len(actions) + bool(self.outlets) > 1
-        if several:
-            host.persist()  # the stateful stage must run once, whatever the number of outputs
+        if not self.outlets and len(actions) == 1 and not callable(self.results):
+            ((rows, sink),) = actions
+            _write(rows(), sink, batch)
+            return
+        if actions:
+            host.persist()
         try:
             for outlet in self.outlets.values():
                 outlet.begin(batch)
-            if self.outlets:
-                host.select("kind").collect()  # all shards, also where a sink looks at a few rows only
-            for outlet in self.outlets.values():
-                outlet.complete(batch)
+            told = host.where(F.col("kind") == WROTE).select("blob").collect()
+            wrote = [bytes(row.blob).decode().split("/") for row in told]
+            for kind, outlet in self.outlets.items():
+                outlet.complete(batch, [name for of, name in wrote if of == kind])
             for rows, sink in actions:
                 _write(rows(), sink, batch)
         finally:
-            if several:
+            if actions:
                 host.unpersist()
 
     def _actions(self, host: DataFrame) -> Iterator[tuple[Callable[[], DataFrame], Sink]]:
@@ -61,6 +66,18 @@ class Sinks:
             yield lambda: compile.late_rows(self.plan, host), self.late
         if self.progress is not None:
             yield lambda: _progress(host), self.progress
+
+
+def check_apart(spark: SparkSession, **directories: Sink | None) -> None:
+    """Outputs clear their part of a directory for every micro-batch, so none may have the directory of another."""
+    seen: dict[str, str] = {}
+    for name, directory in directories.items():
+        if isinstance(directory, str):
+            other = seen.setdefault(qualified(spark, directory).rstrip("/"), name)
+            if other != name:
+                raise LowwaterError(
+                    f"start() needs a directory for each of its outputs, but {other} and {name} are both {directory}."
+                )
 
 
 def outlets(spark: SparkSession, plan: Planned, results: Sink, late: Sink | None) -> dict[str, Outlet]:

@@ -4,11 +4,13 @@ To hand results to Spark's own writer they would leave the worker, become rows i
 writer: of a join with many results most of a micro-batch. Here the host writes the tables it has, as they are, one file
 a shard, and what goes on to Spark is numbers.
 
-    driver   begin(batch)      clears what an attempt before may have left
-    tasks    put(batch, ...)   a file named by the shard, not by the attempt, which appears when it is complete
-    driver   complete(batch)   a file without rows if there is none, so that there is a schema, and `_SUCCESS`
+    driver   begin(batch)             clears what an attempt before may have left
+    tasks    put(batch, ...)          a hidden file an attempt, whose name goes to the driver with the task's numbers
+    driver   complete(batch, wrote)   shows just the files it was told of; one without rows if there are none, so that
+                                      there is a schema; then `_SUCCESS`
 
-A task that is run again, and a micro-batch that is repeated, put the same results in the same place.
+Spark takes the word of one attempt of each task. So whatever else ran, twice, too long or beside a query that was
+started anew, stays hidden, and a micro-batch that is repeated replaces its own part.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from lowwater.errors import LowwaterError
+
 
 @dataclass(frozen=True)
 class Outlet:
@@ -37,26 +41,39 @@ class Outlet:
         shutil.rmtree(self._part(batch), ignore_errors=True)
         self._part(batch).mkdir(parents=True)
 
-    def put(self, batch: int, shard: int, tables: Sequence[pa.Table]) -> None:
-        if any(table.num_rows for table in tables):
-            self._write(self._part(batch), f"part-{shard:05d}.parquet", tables)
+    def put(self, batch: int, shard: int, tables: Sequence[pa.Table]) -> str | None:
+        """The name of the file that was written; None if there was nothing to write."""
+        if not any(table.num_rows for table in tables):
+            return None
+        name = f".part-{shard:05d}-{uuid4().hex}.parquet"
+        self._write(batch, name, tables)
+        return name
 
-    def complete(self, batch: int) -> None:
+    def complete(self, batch: int, wrote: Sequence[str]) -> None:
         part = self._part(batch)
-        if not any(part.glob("*.parquet")):
-            self._write(part, "part-00000.parquet", [])
+        for name in wrote:
+            try:
+                os.replace(part / name, part / name.lstrip("."))
+            except FileNotFoundError:
+                raise LowwaterError(
+                    f"A task has written to {part}, but its file is not there: {self.directory} must be a directory "
+                    "that all machines share; name one that is, or give start() a function."
+                ) from None
+        for left in part.glob(".part-*"):
+            left.unlink(missing_ok=True)
+        if not wrote:
+            self._write(batch, "part-00000.parquet", [])
         (part / "_SUCCESS").touch()
 
     def _part(self, batch: int) -> Path:
         return Path(part_of(self.directory, batch))
 
-    def _write(self, part: Path, name: str, tables: Sequence[pa.Table]) -> None:
+    def _write(self, batch: int, name: str, tables: Sequence[pa.Table]) -> None:
+        part = self._part(batch)
         part.mkdir(parents=True, exist_ok=True)
-        hidden = part / f".{uuid4().hex}.tmp"
-        with pq.ParquetWriter(str(hidden), self.schema) as writer:
+        with pq.ParquetWriter(str(part / name), self.schema) as writer:
             for table in tables:
                 writer.write_table(table.select(self.schema.names).cast(self.schema))
-        os.replace(hidden, part / name)
 
 
 def part_of(directory: str, batch: int) -> str:
@@ -65,8 +82,26 @@ def part_of(directory: str, batch: int) -> str:
 
 
 def outlet(spark: SparkSession, directory: str, schema: pa.Schema) -> Outlet | None:
-    """An outlet to the directory, or None: what is not a plain file system Spark's own writer knows."""
+    """An outlet to the directory, or None: Spark's own writer knows other file systems, and types of its own."""
+    path = qualified(spark, directory)
+    if not path.startswith("file:") or any(_is_sparks(field.type) for field in schema):
+        return None
+    return Outlet("/" + path[len("file:") :].lstrip("/"), schema)
+
+
+def qualified(spark: SparkSession, directory: str) -> str:
+    """The directory with its file system."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(directory)
-    qualified = str(path.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(path).toString())
-    return Outlet("/" + qualified[len("file:") :].lstrip("/"), schema) if qualified.startswith("file:") else None
+    return str(path.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(path).toString())
+
+
+def _is_sparks(type: pa.DataType) -> bool:
+    """Whether Spark writes a type in a way of its own: intervals and times of day, also inside others."""
+    inner = [type.field(i).type for i in range(type.num_fields)]
+    return (
+        pa.types.is_duration(type)
+        or pa.types.is_interval(type)
+        or pa.types.is_time(type)
+        or any(map(_is_sparks, inner))
+    )

@@ -10,9 +10,9 @@ Both queries pair packets of one flow and opposite directions within the same wi
     oop_meld_clearing  the first, with a join that clears away at once what has left it, as Fig. 7-1 does
     iop_merge_opib     the second, with a join that takes its first input in order and gives its results in order
 
-In Fig. 8-9 the third tells what the index by flow costs. OA-Join only crosses out packets that leave, and rewrites a
-part of its state when half of it is gone; with skew parts are large and span much time, and what is crossed out in them
-costs more than the index. How much depends on where the ends of the parts fall, and so on rate and skew.
+In Fig. 8-9 the third tells what the index by flow costs. OA-Join only crosses out packets that leave, and
+rewrites parts of its state when more is gone than is left; with skew parts are large and span much time, and what is
+crossed out in them costs more than the index. How much depends on where the ends of parts fall, so on rate and skew.
 
 In Fig. 8-10 the fourth is what the thesis argues about: out of order, M2 is purged sooner. M1 is ahead of the union. A
 join in order works on M1 only as far as the union has come, and keeps M2 until it has. If the join purges M2 by what
@@ -50,8 +50,8 @@ SKEW_CLAIM = (
     "For a tumbling-window join of two unions, in-order and out-of-order processing hold the same packets, the one in "
     "the unions and the other in the join, whatever the skew. Where the join clears away at once what has left it, "
     "out-of-order processing needs at most 20 % more bytes, as in the thesis, and for a skew of half a window or less "
-    "10 %. (lowwater's join clears a part of its state when half of it is gone: for such small skews that is the same, "
-    "for larger ones it needs clearly more than 20 %, but not more than twice as much.)"
+    "10 %. (lowwater's join, as it ships, rewrites state only when more of it is gone than is left: it needs more than "
+    "that, but not more than twice as much.)"
 )
 DELAY_CLAIM = (
     "For a tumbling-window join with a union in which one link is late, the most that out-of-order processing holds "
@@ -176,7 +176,7 @@ def overhead(points: Sequence[Point], technique: str) -> dict[int, float]:
 def skew_holds(points: Sequence[Point]) -> bool:
     rows = [[p.rows for p in of(points, technique)] for technique in (OOP, CLEARING, IOP)]
     lazy, clearing = overhead(points, OOP), overhead(points, CLEARING)
-    small = [of[skew] for of in (lazy, clearing) for skew in of if skew <= HALF_A_WINDOW]
+    small = [clearing[skew] for skew in clearing if skew <= HALF_A_WINDOW]
     skewed = rows[0][-1] > 2 * rows[0][0]  # or there was nothing that had to wait
     same = all(other == rows[0] for other in rows)
     return skewed and same and max(small) <= 1.1 and max(clearing.values()) <= QUOTED and max(lazy.values()) <= 2
