@@ -102,6 +102,18 @@ def test_a_reproduction_judges_its_claim(tmp_path: Path) -> None:
     assert Path(str(told["figure"])).read_bytes().startswith(b"\x89PNG")
 
 
+def test_several_reproductions_are_judged_one_after_the_other(tmp_path: Path) -> None:
+    ids = ["PW-8", "PW-12"]
+    arguments = ["reproduce", *ids, "--size", "tiny", "--out", str(tmp_path)]
+    result = call(*arguments, "--json")
+    told = one_object(result)
+    assert [one["id"] for one in told["reproductions"]] == ids  # type: ignore[attr-defined]
+    assert (told["holds"], result.exit_code) == (True, 0)
+    said = call(*arguments).stdout
+    assert said.index("PW-8: ") < said.index("PW-12: ")
+    assert call("reproduce", "PW-8", "XX-1").stdout == "", "nothing is measured if one is not known"
+
+
 @pytest.mark.parametrize("id", [id for id in CATALOGUE if id != "TH-6-15"])
 def test_every_reproduction_gives_numbers_a_table_and_a_figure(id: str, tmp_path: Path) -> None:
     told = CATALOGUE[id].judged("tiny", tmp_path)

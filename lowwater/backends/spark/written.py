@@ -38,8 +38,9 @@ class Outlet:
     schema: pa.Schema
 
     def begin(self, batch: int) -> None:
-        shutil.rmtree(self._part(batch), ignore_errors=True)
-        self._part(batch).mkdir(parents=True)
+        if self._part(batch).exists():
+            shutil.rmtree(self._part(batch))
+        self._part(batch).mkdir(parents=True, exist_ok=True)
 
     def put(self, batch: int, shard: int, tables: Sequence[pa.Table]) -> str | None:
         """The name of the file that was written; None if there was nothing to write."""
