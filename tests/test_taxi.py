@@ -119,7 +119,7 @@ def test_a_ride_that_has_ended_is_forgotten_at_once(rides: pa.Table) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seconds", [600, 3600])
+@pytest.mark.parametrize("seconds", PAIRS)
 def test_starts_meet_their_ends_on_spark(seconds: int, rides: pa.Table, spark: SparkSession, tmp_path: Path) -> None:
     """Pairs of the shorter distances are among those of the longer one."""
     from tests.spark.answers import parts, streaming, write_part

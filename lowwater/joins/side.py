@@ -168,7 +168,7 @@ class Side:
 
     def tidy(self) -> None:
         """Drops parts of which all is gone, and writes parts anew while more rows are gone than are left."""
-        parts = [(part, part.gone) for part in self.parts if part.gone < len(part)]
+        parts = [(part, gone) for part in self.parts if (gone := part.gone) < len(part)]
         self.parts = [part.kept() if part.written is None and CUT * gone > len(part) else part for part, gone in parts]
         while 2 * (self.rows - self.live_rows) > self.rows:
             worst = max(range(len(self.parts)), key=lambda i: self.parts[i].gone)
@@ -176,7 +176,7 @@ class Side:
         self.merge()
 
     def merge(self) -> None:
-        """Parts of about one size become one. At the end of a batch, when what it lets go has left."""
+        """Parts of about one size become one. After rows were let go, not when they come: what leaves is not merged."""
         while True:
             sizes = [
                 None if part.bytes > LARGEST else int(np.log2(max(1, len(part))) // np.log2(FANOUT))

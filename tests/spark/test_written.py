@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lowwater as lw
+from lowwater.backends.spark.running import RunningQuery
 from lowwater.backends.spark.written import Outlet, outlet
 from lowwater.generate import TIMESTAMP
 from tests.spark.answers import streaming, write_part
@@ -97,23 +99,23 @@ def test_outputs_have_directories_of_their_own(spark: SparkSession, tmp_path: Pa
         query.start(checkpoint=str(tmp_path / "checkpoint"), **same)
 
 
+def to_the_end(spark: SparkSession, place: Path, **outputs: Any) -> RunningQuery:
+    """A count by key over all that is in `place`, finished."""
+    stream = lw.stream(streaming(spark, place / "in", SCHEMA), name="rows", progress="ts", disorder="1 second")
+    query = stream.window("2 seconds").group_by("k").agg(n=lw.count())
+    running: RunningQuery = query.start(checkpoint=str(place / "checkpoint"), trigger={"availableNow": True}, **outputs)
+    running.await_termination()
+    running.finish()
+    return running
+
+
 def test_a_function_that_looks_at_a_few_rows_loses_no_state(spark: SparkSession, tmp_path: Path) -> None:
     for i in range(3):
         write_part(ROWS.slice(i, 1), tmp_path / "in", i)
-    stream = lw.stream(streaming(spark, tmp_path / "in", SCHEMA), name="rows", progress="ts", disorder="1 second")
     looked: list[int] = []
-    running = (
-        stream.window("2 seconds")
-        .group_by("k")
-        .agg(n=lw.count())
-        .start(
-            checkpoint=str(tmp_path / "checkpoint"),
-            results=lambda rows, batch: looked.extend(row.n for row in rows.take(1) if batch > 1),
-            trigger={"availableNow": True},
-        )
+    running = to_the_end(
+        spark, tmp_path, results=lambda rows, batch: looked.extend(row.n for row in rows.take(1) if batch > 1)
     )
-    running.await_termination()
-    running.finish()
     assert (sum(looked) >= 1, running.metrics().result_rows, running.metrics().state_rows) == (True, 3, 0)
 
 
@@ -121,22 +123,14 @@ def test_all_outputs_at_once(spark: SparkSession, tmp_path: Path) -> None:
     """Late rows go to a directory also where a function takes the results and looks at few of them."""
     for i, rows in enumerate((ROWS.slice(2, 1), ROWS.slice(0, 2))):
         write_part(rows, tmp_path / "in", i)
-    stream = lw.stream(streaming(spark, tmp_path / "in", SCHEMA), name="rows", progress="ts", disorder="1 second")
     looked: list[int] = []
-    running = (
-        stream.window("2 seconds")
-        .group_by("k")
-        .agg(n=lw.count())
-        .start(
-            checkpoint=str(tmp_path / "checkpoint"),
-            results=lambda rows, batch: looked.append(len(rows.take(1))),
-            late=str(tmp_path / "late"),
-            progress=str(tmp_path / "progress"),
-            trigger={"availableNow": True},
-        )
+    to_the_end(
+        spark,
+        tmp_path,
+        results=lambda rows, batch: looked.append(len(rows.take(1))),
+        late=str(tmp_path / "late"),
+        progress=str(tmp_path / "progress"),
     )
-    running.await_termination()
-    running.finish()
     assert sum(looked) == 1
     late = spark.read.parquet(str(tmp_path / "late")).toArrow()
     assert sorted(str(k) for k in late.column("k").to_pylist()) == ["None", "a"]
