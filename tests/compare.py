@@ -65,3 +65,8 @@ def difference(got: pa.Table | Sequence[Row], expected: Sequence[Row], group_by:
 def multiset(rows: Iterable[Row]) -> list[str]:
     """Rows without their order."""
     return sorted(repr(sorted(row.items())) for row in rows)
+
+
+def counted(pairs: list[Any]) -> list[str]:
+    """Pairs without their order."""
+    return sorted(map(repr, pairs))
