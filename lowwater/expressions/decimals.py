@@ -1,0 +1,111 @@
+"""Arithmetic on decimals, exact in up to 76 digits and then rounded HALF_UP to the type that Spark gives the result.
+
+>>> a, b = pa.array([Decimal("10.0")]), pa.array([Decimal("3.0")])
+>>> divide(pa.decimal128(8, 6), a, b).to_pylist()
+[Decimal('3.333333')]
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.expressions.arithmetic import BY_ZERO
+from lowwater.expressions.tree import Mask, numbers, raising, refuse, with_nulls
+
+MOST = 76
+
+
+def fit(type: pa.DataType, values: pa.Array) -> tuple[pa.Array, Mask]:
+    """Decimals rounded HALF_UP to a type, and where they have too many digits for it (null there)."""
+    if values.type.scale > type.scale:
+        values = pc.round(values, ndigits=type.scale, round_mode="half_towards_infinity")
+    elif values.type.scale < type.scale:
+        values = values.cast(pa.decimal256(MOST, type.scale))
+    values = values.cast(pa.decimal256(MOST, values.type.scale))
+    bound = pa.scalar(Decimal(10) ** (type.precision - type.scale), values.type)
+    large = pc.greater_equal(pc.abs(values), bound)
+    wrong = np.asarray(large.fill_null(False), np.bool_)
+    return with_nulls(values, wrong).cast(type), wrong
+
+
+@raising
+def fitted(type: pa.DataType, values: pa.Array) -> pa.Array:
+    found, wrong = fit(type, values)
+    refuse(wrong, (values,), f"{{}} does not fit decimal({type.precision},{type.scale})")
+    return found
+
+
+def wide(a: pa.Array) -> pa.Array:
+    """Decimals of twice the digits, so that no intermediate result overflows."""
+    return a.cast(pa.decimal256(a.type.precision, a.type.scale))
+
+
+@raising
+def arithmetic(operation: str, type: pa.DataType, a: pa.Array, b: pa.Array) -> pa.Array:
+    found = {"add": pc.add, "subtract": pc.subtract, "multiply": pc.multiply}[operation](wide(a), wide(b))
+    return fitted(type, found)
+
+
+def _zero(b: pa.Array) -> Mask:
+    return np.asarray(pc.equal(b, pa.scalar(0, b.type)).fill_null(False), np.bool_)
+
+
+@raising
+def divide(type: pa.DataType, a: pa.Array, b: pa.Array) -> pa.Array:
+    """The quotient in one digit more than the type has, truncated; HALF_UP looks at that digit only."""
+    refuse(_zero(b), (a, b), BY_ZERO)
+    over = with_nulls(b, _zero(b))
+    digits = a.type.precision + type.scale + 1 + b.type.scale - a.type.scale
+    dividend = a.cast(pa.decimal256(min(MOST, max(digits, a.type.precision)), type.scale + 1 + b.type.scale))
+    x, y = _integers(dividend), _integers(wide(over))
+    return fitted(type, _scaled(pc.divide(x, y), type.scale + 1))
+
+
+def _integers(a: pa.Array) -> pa.Array:
+    """The unscaled values as decimals without a scale."""
+    plain = pa.decimal256(a.type.precision, 0)
+    return pa.Array.from_buffers(plain, len(a), a.buffers(), a.null_count, a.offset)
+
+
+def _scaled(a: pa.Array, scale: int) -> pa.Array:
+    """The integer part of decimals read as unscaled values."""
+    whole = pc.trunc(a).cast(pa.decimal256(MOST, 0))
+    return pa.Array.from_buffers(
+        pa.decimal256(MOST, scale), len(whole), whole.buffers(), whole.null_count, whole.offset
+    )
+
+
+def negative(a: pa.Array) -> pa.Array:
+    return pc.negate(a)
+
+
+def absolute(a: pa.Array) -> pa.Array:
+    return pc.abs(a)
+
+
+def floor(type: pa.DataType, a: pa.Array) -> pa.Array:
+    return pc.floor(wide(a)).cast(pa.decimal256(MOST, 0)).cast(type)
+
+
+def ceil(type: pa.DataType, a: pa.Array) -> pa.Array:
+    return pc.ceil(wide(a)).cast(pa.decimal256(MOST, 0)).cast(type)
+
+
+@raising
+def rounded(type: pa.DataType, digits: int, mode: str, a: pa.Array) -> pa.Array:
+    roomy = a.cast(pa.decimal256(a.type.precision + 1, a.type.scale))
+    return fitted(type, pc.round(roomy, ndigits=digits, round_mode=mode))
+
+
+def to_double(a: pa.Array) -> pa.Array:
+    """The nearest doubles. Short decimals by one division of exact numbers, long ones through their text."""
+    if a.type.precision <= 15:
+        plain = pa.Array.from_buffers(pa.decimal128(18, 0), len(a), a.buffers(), a.null_count, a.offset).cast(
+            pa.int64()
+        )
+        return pa.array(numbers(plain) / 10.0**a.type.scale)
+    return a.cast(pa.string()).cast(pa.float64())

@@ -1,0 +1,17 @@
+"""What an expression is refused with."""
+
+from __future__ import annotations
+
+from lowwater.errors import LowwaterError
+
+
+class OutsideSubset(LowwaterError):
+    """An expression that Spark evaluates and lowwater does not."""
+
+    def __init__(self, what: str, step: str = "compute it in Spark before the stream is declared") -> None:
+        self.what = what
+        super().__init__(f"{what}: Spark evaluates it, but lowwater cannot outside Spark; {step}.")
+
+
+class Mismatch(LowwaterError):
+    """An expression whose types do not fit together, which Spark refuses too."""

@@ -1,0 +1,124 @@
+"""A Spark SQL expression over the columns of an Arrow table: Spark's meaning in ANSI mode, evaluated without Spark.
+
+`Expression.of` reads the text, resolves its columns and types every part; what lies outside the subset is refused
+there. A bound expression pickles without its text being read again.
+
+>>> rows = pa.table({"n": [6, 1, None], "d": [4, 0, 2]})
+>>> ratio = Expression.of("CASE WHEN d <> 0 THEN n / d END", rows.schema)
+>>> ratio.type, ratio.columns, ratio.evaluate(rows).to_pylist()
+(DataType(double), ('d', 'n'), [1.5, None, None])
+>>> try:
+...     Expression.of("n / d", rows.schema).evaluate(rows)
+... except LowwaterError as error:
+...     print(error)
+Cannot evaluate 'n / d': 1.0 is divided by 0.0; Spark raises too (ANSI mode), so guard it with CASE WHEN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lowwater.errors import LowwaterError
+from lowwater.expressions import arithmetic, comparison, times
+from lowwater.expressions.tree import Call, Column, Literal, Node, Raised, Rows, walk
+from lowwater.expressions.types import is_integer, spark_name
+
+_TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A bound expression.
+
+    text      as it was written
+    type      the type that Spark would give it
+    columns   the columns that it reads, as the schema spells them
+    shift     (column, ticks) where it is that column moved by a constant, so that it progresses as the column does
+    extreme   ("greatest" or "least", columns) where it is that of plain columns
+    renames   the column where it is nothing else
+    """
+
+    text: str
+    root: Node
+    columns: tuple[str, ...]
+    shift: tuple[str, int] | None
+
+    @classmethod
+    def of(cls, text: str, schema: pa.Schema, timezone: str = "UTC") -> Expression:
+        """Binds a text to a schema, or refuses it."""
+        from lowwater.expressions.reading import read
+
+        root = read(text, schema, timezone)
+        columns = tuple(dict.fromkeys(node.name for node in walk(root) if isinstance(node, Column)))
+        return cls(text, root, columns, _shift(root, schema))
+
+    @classmethod
+    def condition(cls, text: str, schema: pa.Schema, timezone: str = "UTC") -> Expression:
+        """Binds a text that must be true or false."""
+        found = cls.of(text, schema, timezone)
+        if not pa.types.is_boolean(found.type):
+            raise LowwaterError(f"A condition must be true or false, but {text!r} is {spark_name(found.type)}.")
+        return found
+
+    @property
+    def type(self) -> pa.DataType:
+        return self.root.type
+
+    @property
+    def renames(self) -> str | None:
+        return self.root.name if isinstance(self.root, Column) else None
+
+    @property
+    def extreme(self) -> tuple[str, tuple[str, ...]] | None:
+        root = self.root
+        if (
+            not isinstance(root, Call)
+            or not isinstance(root.kernel, partial)
+            or root.kernel.func is not comparison.extreme
+        ):
+            return None
+        names = tuple(child.name for child in root.children if isinstance(child, Column))
+        kind = "greatest" if root.kernel.args == ("greater",) else "least"
+        return (kind, names) if len(names) == len(root.children) else None
+
+    def evaluate(self, table: pa.Table) -> pa.Array:
+        """The value for every row. Raises where Spark raises."""
+        try:
+            return self.root.evaluate(Rows(table))
+        except Raised as error:
+            raise LowwaterError(
+                f"Cannot evaluate {self.text!r}: {error}; Spark raises too (ANSI mode), so guard it with CASE WHEN."
+            ) from error
+
+
+def _shift(node: Node, schema: pa.Schema) -> tuple[str, int] | None:
+    """The column and the constant of `column + constant`, in ticks of the column."""
+    if isinstance(node, Column):
+        return node.name, 0
+    if not isinstance(node, Call) or not isinstance(node.kernel, partial):
+        return None
+    inner = _shift(node.children[0], schema)
+    kernel, options = node.kernel.func, node.kernel.args
+    if kernel is times.add_micros and inner is not None:
+        stored = schema.field(inner[0]).type
+        if stored.unit == "ns":
+            return inner[0], inner[1] + options[0] * 1000
+        ticks, rest = divmod(options[0], _TICKS[stored.unit])
+        return None if rest else (inner[0], inner[1] + ticks)
+    if len(node.children) == 1 and is_integer(node.type) and is_integer(node.children[0].type):
+        return inner if kernel.__name__ == "_plain" else None  # a wider integer type
+    if len(node.children) != 2:
+        return None
+    left, right = node.children
+    if kernel is times.add_days and inner is not None and isinstance(right, Literal) and right.value is not None:
+        return inner[0], inner[1] + options[0] * right.value
+    if kernel is arithmetic.arithmetic and is_integer(node.type):
+        sign = {"add": 1, "subtract": -1}.get(options[0])
+        if isinstance(left, Literal) and options[0] == "add":
+            left, right, inner = right, left, _shift(right, schema)
+        if sign and inner is not None and isinstance(right, Literal) and right.value is not None:
+            return inner[0], inner[1] + sign * right.value
+    return None

@@ -1,0 +1,148 @@
+"""The subset: every operator and function that an expression may use, one line each, with the binder that types it.
+
+`docs/expressions.md` lists the same names, and `tests/spark/test_expressions.py` compares each of them with Spark.
+
+>>> sorted(FUNCTIONS)[:3], "<=>" in OPERATORS
+(['abs', 'bround', 'ceil'], True)
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.expressions import arithmetic, comparison, decimals, string_functions, strings, time_functions, times
+from lowwater.expressions import binding as bind
+from lowwater.expressions.binding import Binder, anything, booleans, doubles, ints, texts
+from lowwater.expressions.time_functions import a_clock, a_date, field
+
+BOOLEAN, INT, DOUBLE, STRING = pa.bool_(), pa.int32(), pa.float64(), pa.string()
+
+OPERATORS: dict[str, Binder] = {
+    "=": bind.compare("equal"),
+    "<>": bind.compare("not_equal"),
+    "<": bind.compare("less"),
+    "<=": bind.compare("less_equal"),
+    ">": bind.compare("greater"),
+    ">=": bind.compare("greater_equal"),
+    "<=>": bind.compare("null_safe"),
+    "AND": bind.both(False),
+    "OR": bind.both(True),
+    "NOT": bind.of(comparison.negation, BOOLEAN, booleans),
+    "IS NULL": bind.of(comparison.is_null, BOOLEAN, anything, strict=False),
+    "BETWEEN": bind.between,
+    "IN": bind.among,
+    "LIKE": string_functions.like,
+    "+": time_functions.plus("add"),
+    "-": time_functions.plus("subtract"),
+    "*": bind.add("multiply"),
+    "/": bind.divide,
+    "div": bind.integral,
+    "%": bind.remainder(arithmetic.remainder),
+    "unary -": bind.unary(arithmetic.negative, decimals.negative),
+    "||": bind.each(strings.concat, STRING, texts),
+}
+
+FUNCTIONS: dict[str, Binder] = {
+    # nulls, conditions
+    "coalesce": bind.coalesce,
+    "ifnull": bind.coalesce,
+    "nvl": bind.coalesce,
+    "nvl2": bind.nvl2,
+    "nullif": bind.nullif,
+    "nanvl": bind.nanvl,
+    "if": bind.conditional,
+    "isnull": bind.of(comparison.is_null, BOOLEAN, anything, strict=False),
+    "isnotnull": bind.of(comparison.is_not_null, BOOLEAN, anything, strict=False),
+    "isnan": bind.of(comparison.is_nan, BOOLEAN, doubles, strict=False),
+    "greatest": bind.extreme("greater"),
+    "least": bind.extreme("less"),
+    # numbers
+    "abs": bind.unary(arithmetic.absolute, decimals.absolute),
+    "sign": bind.of(arithmetic.sign, DOUBLE, doubles),
+    "signum": bind.of(arithmetic.sign, DOUBLE, doubles),
+    "negative": bind.unary(arithmetic.negative, decimals.negative),
+    "mod": bind.remainder(arithmetic.remainder),
+    "pmod": bind.remainder(arithmetic.positive_remainder),
+    "round": bind.rounding(False),
+    "bround": bind.rounding(True),
+    "floor": bind.whole(arithmetic.floor, decimals.floor),
+    "ceil": bind.whole(arithmetic.ceil, decimals.ceil),
+    "ceiling": bind.whole(arithmetic.ceil, decimals.ceil),
+    "sqrt": bind.of(partial(arithmetic.of_doubles, np.sqrt), DOUBLE, doubles),
+    "exp": bind.of(partial(arithmetic.of_doubles, np.exp), DOUBLE, doubles),
+    "ln": bind.of(arithmetic.ln, DOUBLE, doubles),
+    "log": bind.logarithm,
+    "pow": bind.of(arithmetic.power, DOUBLE, doubles, doubles),
+    "power": bind.of(arithmetic.power, DOUBLE, doubles, doubles),
+    "try_add": bind.try_add("add"),
+    "try_subtract": bind.try_add("subtract"),
+    "try_multiply": bind.try_add("multiply"),
+    "try_divide": bind.try_divide,
+    # strings
+    "concat": bind.each(strings.concat, STRING, texts),
+    "concat_ws": bind.each(strings.concat_ws, STRING, texts, strict=False),
+    "upper": bind.of(strings.upper, STRING, texts),
+    "ucase": bind.of(strings.upper, STRING, texts),
+    "lower": bind.of(strings.lower, STRING, texts),
+    "lcase": bind.of(strings.lower, STRING, texts),
+    "length": bind.of(strings.length, INT, texts),
+    "len": bind.of(strings.length, INT, texts),
+    "char_length": bind.of(strings.length, INT, texts),
+    "character_length": bind.of(strings.length, INT, texts),
+    "trim": bind.of(partial(strings.trim, "trim"), STRING, texts),
+    "ltrim": bind.of(partial(strings.trim, "ltrim"), STRING, texts),
+    "rtrim": bind.of(partial(strings.trim, "rtrim"), STRING, texts),
+    "substring": bind.of(strings.substring, STRING, texts, ints, ints, optional=1),
+    "substr": bind.of(strings.substring, STRING, texts, ints, ints, optional=1),
+    "left": bind.of(strings.left, STRING, texts, ints),
+    "right": bind.of(strings.right, STRING, texts, ints),
+    "replace": string_functions.replace,
+    "startswith": bind.of(strings.startswith, BOOLEAN, texts, texts),
+    "endswith": bind.of(strings.endswith, BOOLEAN, texts, texts),
+    "contains": bind.of(strings.contains, BOOLEAN, texts, texts),
+    "instr": string_functions.position,
+    "locate": string_functions.position,
+    "split": string_functions.split,
+    # dates and timestamps
+    "year": field("year", a_date),
+    "quarter": field("quarter", a_date),
+    "month": field("month", a_date),
+    "day": field("day", a_date),
+    "dayofmonth": field("day", a_date),
+    "dayofyear": field("dayofyear", a_date),
+    "dayofweek": field("dayofweek", a_date),
+    "weekday": field("weekday", a_date),
+    "hour": field("hour", a_clock),
+    "minute": field("minute", a_clock),
+    "second": field("second", a_clock),
+    "date_trunc": time_functions.date_trunc,
+    "trunc": time_functions.trunc,
+    "to_date": time_functions.to_date,
+    "unix_timestamp": time_functions.since_1970(times.SECOND),
+    "unix_seconds": time_functions.since_1970(times.SECOND),
+    "unix_millis": time_functions.since_1970(1000),
+    "unix_micros": time_functions.since_1970(1),
+    "timestamp_seconds": time_functions.from_1970(times.SECOND),
+    "timestamp_millis": time_functions.from_1970(1000),
+    "timestamp_micros": time_functions.from_1970(1),
+    "date_add": time_functions.add_days(1),
+    "date_sub": time_functions.add_days(-1),
+    "datediff": time_functions.datediff,
+    "date_diff": time_functions.datediff,
+}
+
+CASTS: dict[str, pa.DataType] = {
+    "boolean": BOOLEAN,
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": INT,
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": DOUBLE,
+    "string": STRING,
+    "date": pa.date32(),
+}
+"""The types by whose name Spark casts too, as in `double('NaN')`; decimal and the timestamps have more to them."""

@@ -1,0 +1,149 @@
+"""Functions of strings. Positions and lengths count characters, as Spark does, not bytes.
+
+>>> s = pa.array(["Straße", "a,b,", None])
+>>> upper(s).to_pylist(), substring(s, pa.array([-3] * 3), pa.array([2] * 3)).to_pylist()
+(['STRASSE', 'A,B,', None], ['aß', ',b', None])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.expressions.tree import numbers
+
+META = frozenset("\\^$.|?*+()[]{}")
+SPACE = " "
+Counts = npt.NDArray[np.int64]
+
+
+def upper(s: pa.Array) -> pa.Array:
+    return _cased(s, pc.ascii_upper, str.upper)
+
+
+def lower(s: pa.Array) -> pa.Array:
+    return _cased(s, pc.ascii_lower, str.lower)
+
+
+def _cased(s: pa.Array, ascii: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> pa.Array:
+    """ASCII in one pass; each other string once, since Arrow's tables lack mappings to several characters."""
+    plain = pc.string_is_ascii(s).fill_null(True)
+    found = ascii(s)
+    if pc.all(plain).as_py() in (True, None):
+        return found
+    distinct = pc.if_else(plain, pa.scalar(None, pa.string()), s).dictionary_encode()
+    changed = pa.array([full(text) for text in distinct.dictionary.to_pylist()], pa.string())
+    return pc.if_else(plain, found, changed.take(distinct.indices))
+
+
+def length(s: pa.Array) -> pa.Array:
+    return pc.utf8_length(s)
+
+
+def byte_length(s: pa.Array) -> pa.Array:
+    return pc.binary_length(s)
+
+
+def trim(side: str, s: pa.Array) -> pa.Array:
+    return pc.call_function(f"utf8_{side}", [s], pc.TrimOptions(characters=SPACE))
+
+
+def concat(*parts: pa.Array) -> pa.Array:
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "")
+
+
+def concat_ws(separator: pa.Array, *parts: pa.Array) -> pa.Array:
+    """The parts that are not null, joined; null only where the separator is."""
+    if not parts:
+        return pc.if_else(separator.is_valid(), pa.scalar(""), separator)
+    joined = pc.binary_join_element_wise(*parts, separator, null_handling="skip")
+    return pc.if_else(separator.is_valid(), joined, pa.scalar(None, pa.string()))
+
+
+def substring(s: pa.Array, position: pa.Array, count: pa.Array | None = None) -> pa.Array:
+    """Characters from a position that counts from 1, or from the end where it is negative; 0 is read as 1."""
+    at = numbers(position, 1).astype(np.int64)
+    size = numbers(pc.utf8_length(s)).astype(np.int64)
+    start = np.where(at > 0, at - 1, np.where(at < 0, size + at, 0))
+    stop = size if count is None else np.minimum(start + numbers(count, 0).astype(np.int64), size)
+    return _slice(s, start, stop)
+
+
+def left(s: pa.Array, count: pa.Array) -> pa.Array:
+    size = numbers(count, 0).astype(np.int64)
+    return _slice(s, np.zeros(len(s), np.int64), size)
+
+
+def right(s: pa.Array, count: pa.Array) -> pa.Array:
+    size = numbers(pc.utf8_length(s)).astype(np.int64)
+    taken = np.clip(numbers(count, 0).astype(np.int64), 0, size)
+    return _slice(s, size - taken, size)
+
+
+def _slice(s: pa.Array, start: Counts, stop: Counts) -> pa.Array:
+    """Characters [start, stop) per row. Arrow slices all rows alike, Polars each row by its own bounds."""
+    first, last = np.maximum(start, 0), np.maximum(stop, 0)
+    if len(s) and (first == first[0]).all() and (last == last[0]).all():
+        return pc.utf8_slice_codeunits(s, int(first[0]), int(max(first[0], last[0])))
+    import polars as pl
+
+    frame = pl.DataFrame({"s": pl.Series(pl.from_arrow(s)), "at": first, "n": np.maximum(last - first, 0)})
+    return frame.select(pl.col("s").str.slice(pl.col("at"), pl.col("n"))).to_series().to_arrow().cast(pa.string())
+
+
+def replace(pattern: str, by: str, s: pa.Array) -> pa.Array:
+    return pc.replace_substring(s, pattern=pattern, replacement=by) if pattern else s
+
+
+def contains(s: pa.Array, part: pa.Array) -> pa.Array:
+    return _by_row("contains", s, part)
+
+
+def startswith(s: pa.Array, part: pa.Array) -> pa.Array:
+    return _by_row("starts_with", s, part)
+
+
+def endswith(s: pa.Array, part: pa.Array) -> pa.Array:
+    return _by_row("ends_with", s, part)
+
+
+def _by_row(operation: str, s: pa.Array, part: pa.Array) -> pa.Array:
+    """One pattern for all rows by Arrow; a pattern per row by Polars, since Arrow takes one only."""
+    if len(part) and part.null_count == 0 and (first := part[0].as_py()) is not None and _constant(part):
+        arrow = {"contains": pc.match_substring, "starts_with": pc.starts_with, "ends_with": pc.ends_with}
+        return arrow[operation](s, pattern=first)
+    import polars as pl
+
+    frame = pl.DataFrame({"s": pl.Series(pl.from_arrow(s)), "p": pl.Series(pl.from_arrow(part))})
+    text, pattern = pl.col("s").cast(pl.String), pl.col("p").cast(pl.String)
+    found = {
+        "contains": lambda: text.str.contains(pattern, literal=True),
+        "starts_with": lambda: text.str.starts_with(pattern),
+        "ends_with": lambda: text.str.ends_with(pattern),
+    }[operation]()
+    return frame.select(found).to_series().to_arrow()
+
+
+def _constant(part: pa.Array) -> bool:
+    return len(part) < 2 or bool(pc.all(pc.equal(part, part[0])).as_py())
+
+
+def position(part: str, s: pa.Array) -> pa.Array:
+    """The character at which a text begins, from 1; 0 where it does not occur."""
+    if not part:
+        return pa.array(np.ones(len(s), np.int32))
+    before = pc.list_element(pc.split_pattern(s.fill_null(""), part, max_splits=1), 0)
+    at = pc.add(pc.utf8_length(before), pa.scalar(1, pa.int32()))
+    return pc.if_else(pc.match_substring(s, part), at, pa.scalar(0, pa.int32()))
+
+
+def split(separator: str, s: pa.Array) -> pa.Array:
+    return pc.split_pattern(s, separator)
+
+
+def like(pattern: str, s: pa.Array) -> pa.Array:
+    return pc.match_like(s, pattern)

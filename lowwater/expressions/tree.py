@@ -1,0 +1,292 @@
+"""The bound form of an expression: a tree of columns, literals and calls, each with the type that Spark would give it.
+
+A row is evaluated only where Spark would evaluate it. `CASE`, `AND`, `OR` and `COALESCE` restrict the rows before they
+ask a branch that may raise, and a call restricts its later arguments to rows whose earlier ones are not null.
+
+>>> rows = Rows(pa.table({"n": [6, 1], "d": [2, 0]}))
+>>> rows.where(np.array([True, False])).column("n", pa.int64()).to_pylist()
+[6]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.errors import LowwaterError
+
+Mask = npt.NDArray[np.bool_]
+Kernel = Callable[..., pa.Array]
+K = TypeVar("K", bound=Callable[..., Any])
+
+
+class Raised(LowwaterError):
+    """A value for which Spark raises in ANSI mode. The expression adds its own text to the cause."""
+
+
+def raising(kernel: K) -> K:
+    """Marks a kernel that raises for some values."""
+    kernel.raises = True  # type: ignore[attr-defined]
+    return kernel
+
+
+class Rows:
+    """The rows of a table that an expression is asked for."""
+
+    def __init__(self, table: pa.Table, chosen: npt.NDArray[np.intp] | None = None) -> None:
+        self.table = table
+        self.chosen = chosen
+        self._columns: dict[str, pa.Array] = {}
+
+    def __len__(self) -> int:
+        return self.table.num_rows if self.chosen is None else len(self.chosen)
+
+    def column(self, name: str, type: pa.DataType) -> pa.Array:
+        if name not in self._columns:
+            found = self.table.column(name)
+            found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+            if self.chosen is not None:
+                found = found.take(pa.array(self.chosen))
+            self._columns[name] = as_spark_stores(found, type)
+        return self._columns[name]
+
+    def where(self, mask: Mask) -> Rows:
+        kept = np.flatnonzero(mask)
+        return Rows(self.table, kept if self.chosen is None else self.chosen[kept])
+
+
+def as_spark_stores(column: pa.Array, type: pa.DataType) -> pa.Array:
+    """A column in the type that Spark would have for it: timestamps in microseconds, strings without a dictionary."""
+    if column.type == type:
+        return column
+    if pa.types.is_timestamp(type) and column.type.unit == "ns":
+        micros = np.floor_divide(column.cast(pa.int64()).fill_null(0).to_numpy(), 1000)
+        return with_nulls(pa.array(micros).cast(type), ~validity(column))
+    return column.cast(type)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, by the name that the schema has for it."""
+
+    name: str
+    type: pa.DataType
+    raises = False
+    children: tuple[Node, ...] = ()
+
+    def evaluate(self, rows: Rows) -> pa.Array:
+        return rows.column(self.name, self.type)
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant. `value` is what `pa.scalar` takes for the type; dates and timestamps are integers.
+
+    `written` marks a number as it stands in the text: beside decimals Spark gives it as many digits as it shows.
+    """
+
+    value: Any
+    type: pa.DataType
+    written: bool = False
+    raises = False
+    children: tuple[Node, ...] = ()
+
+    def evaluate(self, rows: Rows) -> pa.Array:
+        return pa.repeat(pa.scalar(self.value, self.type), len(rows))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel over the values of its arguments.
+
+    A strict call is null where an argument is null. Spark evaluates its arguments from the left and stops at the first
+    null; division evaluates the right one first.
+    """
+
+    kernel: Kernel
+    children: tuple[Node, ...]
+    type: pa.DataType
+    strict: bool = True
+    last_first: bool = False
+
+    @cached_property
+    def raises(self) -> bool:
+        kernel = self.kernel.func if isinstance(self.kernel, partial) else self.kernel
+        return getattr(kernel, "raises", False) or any(child.raises for child in self.children)
+
+    def evaluate(self, rows: Rows) -> pa.Array:
+        asked = self.children[::-1] if self.last_first else self.children
+        values: list[pa.Array] = []
+        for child in asked:
+            if self.strict and child.raises and any(value.null_count for value in values):
+                values.append(within(all_valid(values), child, rows))
+            else:
+                values.append(child.evaluate(rows))
+        found = self.kernel(*(values[::-1] if self.last_first else values))
+        if self.strict and any(value.null_count for value in values):
+            found = with_nulls(found, ~all_valid(values))
+        return found
+
+
+@dataclass(frozen=True)
+class Both:
+    """`AND` (stop = False) and `OR` (stop = True): the right side is not asked where the left side decides."""
+
+    left: Node
+    right: Node
+    stop: bool
+    type: pa.DataType = field(default=pa.bool_(), init=False)
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def raises(self) -> bool:
+        return self.left.raises or self.right.raises
+
+    def evaluate(self, rows: Rows) -> pa.Array:
+        left = self.left.evaluate(rows)
+        if self.right.raises:
+            decided = pc.equal(left, self.stop).fill_null(False)
+            right = within(~np.asarray(decided), self.right, rows)
+        else:
+            right = self.right.evaluate(rows)
+        return pc.or_kleene(left, right) if self.stop else pc.and_kleene(left, right)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The value of the first branch whose condition is true. A branch is asked only for its own rows."""
+
+    branches: tuple[tuple[Node, Node], ...]
+    default: Node
+    type: pa.DataType
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (*(node for branch in self.branches for node in branch), self.default)
+
+    @cached_property
+    def raises(self) -> bool:
+        return any(child.raises for child in self.children)
+
+    def evaluate(self, rows: Rows) -> pa.Array:
+        left = np.ones(len(rows), np.bool_)
+        chosen: list[Mask] = []
+        values: list[pa.Array] = []
+        for condition, value in self.branches:
+            holds = np.asarray(restricted(left, condition, rows).fill_null(False)) & left
+            chosen.append(holds)
+            values.append(restricted(holds, value, rows))
+            left = left & ~holds
+        values.append(restricted(left, self.default, rows))
+        return pick(chosen, values)
+
+
+@dataclass(frozen=True)
+class Coalesce:
+    """The first argument that is not null. A later one is asked only where all before it are null."""
+
+    children: tuple[Node, ...]
+    type: pa.DataType
+
+    @cached_property
+    def raises(self) -> bool:
+        return any(child.raises for child in self.children)
+
+    def evaluate(self, rows: Rows) -> pa.Array:
+        found = self.children[0].evaluate(rows)
+        for child in self.children[1:]:
+            if not found.null_count:
+                break
+            found = pc.coalesce(found, restricted(~validity(found), child, rows))
+        return found
+
+
+Node = Column | Literal | Call | Both | Case | Coalesce
+
+
+def folded(node: Node) -> Node:
+    """A call of literals as the literal that it gives. One that raises stays: its rows may never be reached."""
+    if isinstance(node, (Column, Literal)) or not all(isinstance(child, Literal) for child in node.children):
+        return node
+    try:
+        found = node.evaluate(Rows(pa.table({"": [0]})))[0]
+    except Raised:
+        return node
+    timed = pa.types.is_temporal(node.type) and found.is_valid
+    return Literal(found.value if timed else found.as_py(), node.type)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def restricted(mask: Mask, node: Node, rows: Rows) -> pa.Array:
+    """A node on the rows of a mask. A node that cannot raise is evaluated on all rows, which is faster."""
+    return within(mask, node, rows) if node.raises else node.evaluate(rows)
+
+
+def within(mask: Mask, node: Node, rows: Rows) -> pa.Array:
+    """A node on the rows of a mask only; null elsewhere."""
+    if mask.all():
+        return node.evaluate(rows)
+    if not mask.any():
+        return pa.nulls(len(rows), node.type)
+    found = node.evaluate(rows.where(mask))
+    at = np.cumsum(mask) - 1
+    return found.take(pa.array(at, mask=~mask))
+
+
+def pick(chosen: Sequence[Mask], values: Sequence[pa.Array]) -> pa.Array:
+    """Per row the value of the first mask that holds, else the last value."""
+    found = values[-1]
+    for mask, value in zip(reversed(chosen), reversed(values[:-1]), strict=True):
+        found = pc.if_else(pa.array(mask), value, found)
+    return found
+
+
+def validity(values: pa.Array) -> Mask:
+    if not values.null_count:
+        return np.ones(len(values), np.bool_)
+    return np.asarray(values.is_valid(), np.bool_)
+
+
+def all_valid(values: Sequence[pa.Array]) -> Mask:
+    found = np.ones(len(values[0]) if values else 0, np.bool_)
+    for value in values:
+        if value.null_count:
+            found &= validity(value)
+    return found
+
+
+def with_nulls(values: pa.Array, null: Mask) -> pa.Array:
+    """The values with null where the mask holds."""
+    if not null.any():
+        return values
+    return pc.if_else(pa.array(null), pa.scalar(None, values.type), values)
+
+
+def numbers(values: pa.Array, fill: Any = 0) -> npt.NDArray[Any]:
+    """The values as a NumPy array. Nulls become a number that no kernel raises for; the call makes them null again."""
+    if values.null_count:
+        values = values.fill_null(pa.scalar(fill, values.type))
+    return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def refuse(bad: Mask, values: Sequence[pa.Array], cause: str) -> None:
+    """Raises where the mask holds and no argument is null, with the first such row's values."""
+    bad = bad & all_valid(values)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise Raised(cause.format(*(value[at].as_py() for value in values)))
