@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.backends.opening import Running, open_ingest, open_shard
 from lowwater.errors import LowwaterError
+from lowwater.expressions import Expression, zone_of
 from lowwater.metrics import Metrics
 from lowwater.operators.base import Batch
-from lowwater.operators.expression import evaluated, named
 from lowwater.operators.stateless import Apply, Project, applied
 from lowwater.query.plan import Planned
 from lowwater.state.segments import Segment, Stored, unpack
@@ -41,27 +41,20 @@ class LocalFrame:
         return LocalBackend()
 
     def where(self, condition: str) -> LocalFrame:
-        mask = _expression(condition)
-        earlier = self.keep
+        mask = Expression.condition(condition, self.schema, zone_of(self.schema), "where()")
 
         def step(rows: pa.Table) -> pa.Table:
-            holds = mask(rows)
-            if not pa.types.is_boolean(holds.type):
-                raise LowwaterError(f"where() needs a condition, but {condition!r} is {holds.type}.")
-            kept = np.asarray(holds.fill_null(False), bool)
-            if earlier is None:
-                return rows.append_column(KEEP, pa.array(kept))
-            both = pa.array(kept & rows.column(KEEP).to_numpy())
-            return rows.set_column(rows.schema.get_field_index(KEEP), KEEP, both)
+            at = rows.schema.get_field_index(KEEP)
+            kept = pa.array(np.asarray(mask.evaluate(rows, _kept(rows)).fill_null(False), np.bool_))
+            return rows.append_column(KEEP, kept) if at < 0 else rows.set_column(at, KEEP, kept)
 
-        step(self._sample())
         return LocalFrame(self.table, self.schema, (*self.steps, step), KEEP)
 
     def with_column(self, name: str, expression: str) -> LocalFrame:
-        value = _expression(expression)
+        value = Expression.of(expression, self.schema, zone_of(self.schema), "with_column()")
 
         def step(rows: pa.Table) -> pa.Table:
-            new = value(rows)
+            new = value.evaluate(rows, _kept(rows))
             at = rows.schema.get_field_index(name)
             return rows.append_column(name, new) if at < 0 else rows.set_column(at, name, new)
 
@@ -121,10 +114,9 @@ def _visible(schema: pa.Schema) -> pa.Schema:
     return pa.schema([f for f in schema if f.name != KEEP])
 
 
-def _expression(sql: str) -> Callable[[pa.Table], pa.Array]:
-    """A SQL expression over columns, read now so that what cannot be read is refused before anything runs."""
-    named(sql)
-    return partial(evaluated, sql)
+def _kept(rows: pa.Table) -> npt.NDArray[np.bool_] | None:
+    """The rows that the filters so far have kept; None if there was none. Expressions are asked for no others."""
+    return rows.column(KEEP).to_numpy() if KEEP in rows.column_names else None
 
 
 @dataclass

@@ -7,5 +7,6 @@
 
 from lowwater.expressions.errors import OutsideSubset
 from lowwater.expressions.expression import Expression
+from lowwater.expressions.types import zone_of
 
-__all__ = ["Expression", "OutsideSubset"]
+__all__ = ["Expression", "OutsideSubset", "zone_of"]

@@ -151,12 +151,19 @@ def java_long(x: Values) -> Values:
     return np.where(x <= -(2.0**63), np.iinfo(np.int64).min, found)
 
 
+@raising
 def floor(a: pa.Array) -> pa.Array:
-    return pa.array(java_long(np.floor(numbers(a))))
+    return _whole(np.floor(numbers(a)), a)
 
 
+@raising
 def ceil(a: pa.Array) -> pa.Array:
-    return pa.array(java_long(np.ceil(numbers(a))))
+    return _whole(np.ceil(numbers(a)), a)
+
+
+def _whole(x: Values, a: pa.Array) -> pa.Array:
+    refuse((x >= 2.0**63) | (x < -(2.0**63)), (a,), NEGATED)
+    return pa.array(java_long(x))
 
 
 def of_doubles(function: Callable[[Values], Values], a: pa.Array) -> pa.Array:

@@ -7,7 +7,6 @@ A binder takes the name of the call, its bound arguments and the session's time 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ import pyarrow as pa
 from lowwater.expressions import arithmetic, comparison, decimals
 from lowwater.expressions.casts import cast
 from lowwater.expressions.errors import Mismatch, OutsideSubset
-from lowwater.expressions.tree import Both, Call, Case, Coalesce, Kernel, Literal, Node, folded
+from lowwater.expressions.tree import Both, Call, Case, Coalesce, Kernel, Literal, Node, fixed, folded
 from lowwater.expressions.types import (
     INTEGERS,
     as_decimal,
@@ -137,7 +136,7 @@ def compare(operation: str) -> Binder:
             return folded(Call(comparison.null_safe_equal, taken, BOOLEAN, strict=False))
         if type == NULL:
             return Literal(None, BOOLEAN)
-        return folded(Call(partial(comparison.compare, operation), taken, BOOLEAN))
+        return folded(Call(fixed(comparison.compare, operation), taken, BOOLEAN))
 
     return bind
 
@@ -169,7 +168,7 @@ def among(name: str, args: Sequence[Node], zone: str) -> Node:
         return Literal(None, BOOLEAN)
     found = [constant(name, option) for option in options]
     present = tuple(v for v in found if v is not None)
-    return folded(Call(partial(comparison.among, present, len(present) < len(found)), (value,), BOOLEAN))
+    return folded(Call(fixed(comparison.among, present, len(present) < len(found)), (value,), BOOLEAN))
 
 
 def coalesce(name: str, args: Sequence[Node], zone: str) -> Node:
@@ -208,7 +207,7 @@ def extreme(operation: str) -> Binder:
     def bind(name: str, args: Sequence[Node], zone: str) -> Node:
         counted(name, args, 2, max(2, len(args)))
         taken, type = alike(name, args, zone, strings=False)
-        return folded(Call(partial(comparison.extreme, operation), taken, type, strict=False))
+        return folded(Call(fixed(comparison.extreme, operation), taken, type, strict=False))
 
     return bind
 
@@ -259,9 +258,9 @@ def add(operation: str) -> Binder:
         if is_decimal(left.type):
             rule = product_type if operation == "multiply" else sum_type
             type = rule(left.type, right.type, f"The result of {name!r}")
-            kernel: Kernel = partial(decimals.arithmetic, operation, type)
+            kernel: Kernel = fixed(decimals.arithmetic, operation, type)
         else:
-            type, kernel = left.type, partial(arithmetic.arithmetic, operation)
+            type, kernel = left.type, fixed(arithmetic.arithmetic, operation)
         return folded(Call(kernel, (left, right), type))
 
     return bind
@@ -272,7 +271,7 @@ def try_add(operation: str) -> Binder:
         left, right = _operands(name, args, zone)
         if is_decimal(left.type):
             raise wrong(name, left)
-        return folded(Call(partial(arithmetic.try_arithmetic, operation), (left, right), left.type))
+        return folded(Call(fixed(arithmetic.try_arithmetic, operation), (left, right), left.type))
 
     return bind
 
@@ -284,7 +283,7 @@ def divide(name: str, args: Sequence[Node], zone: str) -> Node:
         digits = left.type.precision + type.scale + 1 + right.type.scale - left.type.scale
         if type.scale + right.type.precision > 37 or digits + right.type.precision + 1 > decimals.MOST:
             raise OutsideSubset(f"{name!r} between {spark_name(left.type)} and {spark_name(right.type)}")
-        return folded(Call(partial(decimals.divide, type), (left, right), type, last_first=True))
+        return folded(Call(fixed(decimals.divide, type), (left, right), type, last_first=True))
     taken = (cast(left, DOUBLE, zone), cast(right, DOUBLE, zone))
     kernel = arithmetic.divide if name == "/" else arithmetic.try_divide
     return folded(Call(kernel, taken, DOUBLE, last_first=True))
@@ -338,7 +337,7 @@ def whole(plain: Kernel, of_decimals: Callable[..., pa.Array]) -> Binder:
             if node.type.scale == 0:
                 return node
             type = pa.decimal128(node.type.precision - node.type.scale + 1, 0)
-            return folded(Call(partial(of_decimals, type), (node,), type))
+            return folded(Call(fixed(of_decimals, type), (node,), type))
         if is_integer(node.type):
             return cast(node, pa.int64(), zone)
         return folded(Call(plain, (cast(node, DOUBLE, zone),), pa.int64()))
@@ -356,9 +355,9 @@ def rounding(even: bool) -> Binder:
         if is_decimal(node.type):
             return _round_decimal(node, digits, "half_to_even" if even else "half_towards_infinity")
         if is_integer(node.type):
-            kernel = partial(arithmetic.round_integer, digits, even)
+            kernel = fixed(arithmetic.round_integer, digits, even)
             return node if digits >= 0 else folded(Call(kernel, (node,), node.type))
-        kernel = partial(arithmetic.round_half_even if even else arithmetic.round_half_up, digits)
+        kernel = fixed(arithmetic.round_half_even if even else arithmetic.round_half_up, digits)
         return folded(Call(kernel, (node,), node.type))
 
     return bind
@@ -372,7 +371,7 @@ def _round_decimal(node: Node, digits: int, mode: str) -> Node:
         scale = max(0, digits)
         least = p - s + 1
         type = pa.decimal128(min(38, max(least, 1 - digits) if digits < 0 else least + scale), scale)
-    return folded(Call(partial(decimals.rounded, type, min(digits, s), mode), (node,), type))
+    return folded(Call(fixed(decimals.rounded, type, min(digits, s), mode), (node,), type))
 
 
 def logarithm(name: str, args: Sequence[Node], zone: str) -> Node:

@@ -10,7 +10,6 @@ digits differ between versions of Java.
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from lowwater.expressions import decimals, times
 from lowwater.expressions.arithmetic import java_long
 from lowwater.expressions.errors import Mismatch, OutsideSubset
 from lowwater.expressions.texts import to_boolean, to_date, to_double, to_integer, to_timestamp
-from lowwater.expressions.tree import Call, Kernel, Literal, Node, folded, numbers, raising, refuse
+from lowwater.expressions.tree import Call, Kernel, Literal, Node, fixed, folded, numbers, raising, refuse
 from lowwater.expressions.types import (
     as_decimal,
     is_decimal,
@@ -41,7 +40,7 @@ def cast(node: Node, to: pa.DataType, timezone: str) -> Node:
     if node.type == to:
         return node
     if pa.types.is_null(node.type):
-        return Literal(None, to) if isinstance(node, Literal) else Call(partial(_nulls, to), (node,), to)
+        return Literal(None, to) if isinstance(node, Literal) else Call(fixed(_nulls, to), (node,), to)
     if is_instant(node.type) != is_instant(to) and (is_timestamp(to) or is_timestamp(node.type)):
         in_utc(timezone, f"CAST from {spark_name(node.type)} to {spark_name(to)}", node.type, to)
     return folded(Call(_kernel(node.type, to), (node,), to))
@@ -60,7 +59,7 @@ def _kernel(a: pa.DataType, b: pa.DataType) -> Kernel:
     if a == pa.string():
         return _from_string(b)
     if a == pa.bool_() and (is_integer(b) or is_float(b)):
-        return partial(_plain, b)
+        return fixed(_plain, b)
     if b == pa.bool_() and (is_integer(a) or is_float(a)):
         return _not_zero
     if is_number(a) and is_number(b):
@@ -68,15 +67,15 @@ def _kernel(a: pa.DataType, b: pa.DataType) -> Kernel:
     if is_timestamp(a) and b == pa.date32():
         return times.timestamp_to_date
     if a == pa.date32() and is_timestamp(b):
-        return partial(times.date_to_timestamp, b)
+        return fixed(times.date_to_timestamp, b)
     if is_timestamp(a) and is_timestamp(b):
-        return partial(times.relabelled, b)
+        return fixed(times.relabelled, b)
     if is_instant(a) and b == pa.int64():
-        return partial(times.to_seconds, times.SECOND)
+        return fixed(times.to_seconds, times.SECOND)
     if is_instant(a) and b == pa.float64():
         return times.seconds
     if is_instant(b) and is_integer(a):
-        return partial(_seconds, b)
+        return fixed(_seconds, b)
     pair = f"CAST from {spark_name(a)} to {spark_name(b)}"
     if (
         (a == pa.date32() and is_number(b))
@@ -89,11 +88,11 @@ def _kernel(a: pa.DataType, b: pa.DataType) -> Kernel:
 
 def _to_string(a: pa.DataType) -> Kernel:
     if is_integer(a):
-        return partial(_plain, pa.string())
+        return fixed(_plain, pa.string())
     if a == pa.bool_():
         return _boolean_text
     if is_decimal(a) and a.scale <= 6:  # Arrow prints longer fractions with an exponent
-        return partial(_plain, pa.string())
+        return fixed(_plain, pa.string())
     if a == pa.date32():
         return _date_text
     if is_timestamp(a):
@@ -103,15 +102,15 @@ def _to_string(a: pa.DataType) -> Kernel:
 
 def _from_string(b: pa.DataType) -> Kernel:
     if is_integer(b):
-        return partial(to_integer, b)
+        return fixed(to_integer, b)
     if is_float(b):
-        return partial(to_double, b)
+        return fixed(to_double, b)
     if b == pa.bool_():
         return to_boolean
     if b == pa.date32():
         return to_date
     if is_timestamp(b):
-        return partial(to_timestamp, b)
+        return fixed(to_timestamp, b)
     raise OutsideSubset(f"CAST from string to {spark_name(b)}")
 
 
@@ -121,16 +120,16 @@ def _between_numbers(a: pa.DataType, b: pa.DataType) -> Kernel:
             raise OutsideSubset(f"CAST from {spark_name(a)} to {spark_name(b)}")
         whole = as_decimal(a)
         fits = b.precision - b.scale >= whole.precision - whole.scale and b.scale >= whole.scale
-        return partial(_plain_decimal, b) if fits else partial(_decimal, b)
+        return fixed(_plain_decimal, b) if fits else fixed(_decimal, b)
     if is_decimal(a):
         if is_float(b):
-            return partial(_decimal_float, b)
-        return partial(_decimal_integer, b)
+            return fixed(_decimal_float, b)
+        return fixed(_decimal_integer, b)
     if is_float(b):
-        return partial(_floats, b)
+        return fixed(_floats, b)
     if is_float(a):
-        return partial(_float_integer, b)
-    return partial(_plain, b) if b.bit_width > a.bit_width else partial(_narrowed, b)
+        return fixed(_float_integer, b)
+    return fixed(_plain, b) if b.bit_width > a.bit_width else fixed(_narrowed, b)
 
 
 def _nulls(type: pa.DataType, values: pa.Array) -> pa.Array:
@@ -194,13 +193,12 @@ def _decimal_integer(type: pa.DataType, values: pa.Array) -> pa.Array:
     return whole.cast(pa.decimal256(76, 0)).cast(type)
 
 
-@raising
 def _seconds(type: pa.DataType, values: pa.Array) -> pa.Array:
-    """Seconds as a timestamp; Spark ends at the bounds of a long instead of raising."""
+    """Seconds as a timestamp; values outside end at the bounds of a long."""
     count = numbers(values).astype(np.int64)
-    limit = (2**63 - 1) // times.SECOND
-    refuse((count > limit) | (count < -limit), (values,), times.BEYOND)
-    return times.timestamps(count * times.SECOND, type)
+    found, wrong = times.multiplied(count, times.SECOND)
+    bounds = np.iinfo(np.int64)
+    return times.timestamps(np.where(wrong, np.where(count < 0, bounds.min, bounds.max), found), type)
 
 
 def _boolean_text(values: pa.Array) -> pa.Array:

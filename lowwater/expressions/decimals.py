@@ -21,11 +21,11 @@ MOST = 76
 
 def fit(type: pa.DataType, values: pa.Array) -> tuple[pa.Array, Mask]:
     """Decimals rounded HALF_UP to a type, and where they have too many digits for it (null there)."""
+    values = values.cast(pa.decimal256(MOST, values.type.scale))
     if values.type.scale > type.scale:
         values = pc.round(values, ndigits=type.scale, round_mode="half_towards_infinity")
     elif values.type.scale < type.scale:
         values = values.cast(pa.decimal256(MOST, type.scale))
-    values = values.cast(pa.decimal256(MOST, values.type.scale))
     bound = pa.scalar(Decimal(10) ** (type.precision - type.scale), values.type)
     large = pc.greater_equal(pc.abs(values), bound)
     wrong = np.asarray(large.fill_null(False), np.bool_)
@@ -42,6 +42,11 @@ def fitted(type: pa.DataType, values: pa.Array) -> pa.Array:
 def wide(a: pa.Array) -> pa.Array:
     """Decimals of twice the digits, so that no intermediate result overflows."""
     return a.cast(pa.decimal256(a.type.precision, a.type.scale))
+
+
+def roomy(a: pa.Array) -> pa.Array:
+    """Decimals with a digit to spare, which rounding may need."""
+    return a.cast(pa.decimal256(a.type.precision + 1, a.type.scale))
 
 
 @raising
@@ -88,17 +93,16 @@ def absolute(a: pa.Array) -> pa.Array:
 
 
 def floor(type: pa.DataType, a: pa.Array) -> pa.Array:
-    return pc.floor(wide(a)).cast(pa.decimal256(MOST, 0)).cast(type)
+    return pc.floor(roomy(a)).cast(pa.decimal256(MOST, 0)).cast(type)
 
 
 def ceil(type: pa.DataType, a: pa.Array) -> pa.Array:
-    return pc.ceil(wide(a)).cast(pa.decimal256(MOST, 0)).cast(type)
+    return pc.ceil(roomy(a)).cast(pa.decimal256(MOST, 0)).cast(type)
 
 
 @raising
 def rounded(type: pa.DataType, digits: int, mode: str, a: pa.Array) -> pa.Array:
-    roomy = a.cast(pa.decimal256(a.type.precision + 1, a.type.scale))
-    return fitted(type, pc.round(roomy, ndigits=digits, round_mode=mode))
+    return fitted(type, pc.round(roomy(a), ndigits=digits, round_mode=mode))
 
 
 def to_double(a: pa.Array) -> pa.Array:

@@ -17,13 +17,12 @@ Cannot evaluate 'n / d': 1.0 is divided by 0.0; Spark raises too (ANSI mode), so
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 
 from lowwater.errors import LowwaterError
 from lowwater.expressions import arithmetic, comparison, times
-from lowwater.expressions.tree import Call, Column, Literal, Node, Raised, Rows, walk
+from lowwater.expressions.tree import Call, Column, Fixed, Literal, Mask, Node, Raised, Rows, walk, within
 from lowwater.expressions.types import is_integer, spark_name
 
 _TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -47,20 +46,20 @@ class Expression:
     shift: tuple[str, int] | None
 
     @classmethod
-    def of(cls, text: str, schema: pa.Schema, timezone: str = "UTC") -> Expression:
-        """Binds a text to a schema, or refuses it."""
+    def of(cls, text: str, schema: pa.Schema, timezone: str = "UTC", role: str = "The expression") -> Expression:
+        """Binds a text to a schema, or refuses it. `role` is what a refusal calls it, such as `where()`."""
         from lowwater.expressions.reading import read
 
-        root = read(text, schema, timezone)
+        root = read(text, schema, timezone, role)
         columns = tuple(dict.fromkeys(node.name for node in walk(root) if isinstance(node, Column)))
         return cls(text, root, columns, _shift(root, schema))
 
     @classmethod
-    def condition(cls, text: str, schema: pa.Schema, timezone: str = "UTC") -> Expression:
+    def condition(cls, text: str, schema: pa.Schema, timezone: str = "UTC", role: str = "A filter") -> Expression:
         """Binds a text that must be true or false."""
-        found = cls.of(text, schema, timezone)
+        found = cls.of(text, schema, timezone, role)
         if not pa.types.is_boolean(found.type):
-            raise LowwaterError(f"A condition must be true or false, but {text!r} is {spark_name(found.type)}.")
+            raise LowwaterError(f"{role} needs a condition, but {text!r} is {spark_name(found.type)}.")
         return found
 
     @property
@@ -74,20 +73,18 @@ class Expression:
     @property
     def extreme(self) -> tuple[str, tuple[str, ...]] | None:
         root = self.root
-        if (
-            not isinstance(root, Call)
-            or not isinstance(root.kernel, partial)
-            or root.kernel.func is not comparison.extreme
-        ):
+        if not isinstance(root, Call) or not isinstance(root.kernel, Fixed):
+            return None
+        if root.kernel.kernel is not comparison.extreme:
             return None
         names = tuple(child.name for child in root.children if isinstance(child, Column))
-        kind = "greatest" if root.kernel.args == ("greater",) else "least"
+        kind = "greatest" if root.kernel.options == ("greater",) else "least"
         return (kind, names) if len(names) == len(root.children) else None
 
-    def evaluate(self, table: pa.Table) -> pa.Array:
-        """The value for every row. Raises where Spark raises."""
+    def evaluate(self, table: pa.Table, where: Mask | None = None) -> pa.Array:
+        """The value for every row, or for the rows of a mask and null elsewhere. Raises where Spark raises."""
         try:
-            return self.root.evaluate(Rows(table))
+            return self.root.evaluate(Rows(table)) if where is None else within(where, self.root, Rows(table))
         except Raised as error:
             raise LowwaterError(
                 f"Cannot evaluate {self.text!r}: {error}; Spark raises too (ANSI mode), so guard it with CASE WHEN."
@@ -98,10 +95,10 @@ def _shift(node: Node, schema: pa.Schema) -> tuple[str, int] | None:
     """The column and the constant of `column + constant`, in ticks of the column."""
     if isinstance(node, Column):
         return node.name, 0
-    if not isinstance(node, Call) or not isinstance(node.kernel, partial):
+    if not isinstance(node, Call) or not isinstance(node.kernel, Fixed):
         return None
     inner = _shift(node.children[0], schema)
-    kernel, options = node.kernel.func, node.kernel.args
+    kernel, options = node.kernel.kernel, node.kernel.options
     if kernel is times.add_micros and inner is not None:
         stored = schema.field(inner[0]).type
         if stored.unit == "ns":

@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 
@@ -17,6 +15,7 @@ from lowwater.expressions import arithmetic, comparison, decimals, string_functi
 from lowwater.expressions import binding as bind
 from lowwater.expressions.binding import Binder, anything, booleans, doubles, ints, texts
 from lowwater.expressions.time_functions import a_clock, a_date, field
+from lowwater.expressions.tree import fixed
 
 BOOLEAN, INT, DOUBLE, STRING = pa.bool_(), pa.int32(), pa.float64(), pa.string()
 
@@ -71,8 +70,8 @@ FUNCTIONS: dict[str, Binder] = {
     "floor": bind.whole(arithmetic.floor, decimals.floor),
     "ceil": bind.whole(arithmetic.ceil, decimals.ceil),
     "ceiling": bind.whole(arithmetic.ceil, decimals.ceil),
-    "sqrt": bind.of(partial(arithmetic.of_doubles, np.sqrt), DOUBLE, doubles),
-    "exp": bind.of(partial(arithmetic.of_doubles, np.exp), DOUBLE, doubles),
+    "sqrt": bind.of(fixed(arithmetic.of_doubles, np.sqrt), DOUBLE, doubles),
+    "exp": bind.of(fixed(arithmetic.of_doubles, np.exp), DOUBLE, doubles),
     "ln": bind.of(arithmetic.ln, DOUBLE, doubles),
     "log": bind.logarithm,
     "pow": bind.of(arithmetic.power, DOUBLE, doubles, doubles),
@@ -92,9 +91,9 @@ FUNCTIONS: dict[str, Binder] = {
     "len": bind.of(strings.length, INT, texts),
     "char_length": bind.of(strings.length, INT, texts),
     "character_length": bind.of(strings.length, INT, texts),
-    "trim": bind.of(partial(strings.trim, "trim"), STRING, texts),
-    "ltrim": bind.of(partial(strings.trim, "ltrim"), STRING, texts),
-    "rtrim": bind.of(partial(strings.trim, "rtrim"), STRING, texts),
+    "trim": bind.of(fixed(strings.trim, "trim"), STRING, texts),
+    "ltrim": bind.of(fixed(strings.trim, "ltrim"), STRING, texts),
+    "rtrim": bind.of(fixed(strings.trim, "rtrim"), STRING, texts),
     "substring": bind.of(strings.substring, STRING, texts, ints, ints, optional=1),
     "substr": bind.of(strings.substring, STRING, texts, ints, ints, optional=1),
     "left": bind.of(strings.left, STRING, texts, ints),

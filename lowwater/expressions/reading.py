@@ -6,8 +6,9 @@ stand in the text, and its meaning comes from `functions.py` alone. This module 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -57,6 +58,14 @@ BINARY: dict[type[exp.Expression], str] = {
     exp.DPipe: "||",
 }
 
+PREDICATES = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.Like, exp.In, exp.Between, exp.Is)
+
+ARGUMENTS = {
+    *("this", "expression", "expressions", "is_string", "quoted", "typed", "safe", "coalesce", "to", "unit", "negate"),
+    *("ifs", "default", "true", "false", "low", "high", "table", "db", "catalog"),
+}
+"""The parts of a parsed node that are read; a node with another part is refused."""
+
 TYPES = {
     "BOOLEAN": "boolean",
     "TINYINT": "tinyint",
@@ -70,7 +79,7 @@ TYPES = {
 }
 
 
-def read(text: str, schema: pa.Schema, timezone: str) -> Node:
+def read(text: str, schema: pa.Schema, timezone: str, role: str) -> Node:
     """The bound tree of an expression."""
     if not isinstance(text, str) or not text.strip():
         raise LowwaterError(f"An expression is SQL text such as 'n > 3', not {text!r}.")
@@ -82,10 +91,18 @@ def read(text: str, schema: pa.Schema, timezone: str) -> Node:
         raise LowwaterError(f"Cannot read the expression {text!r}: {_position(error)}.") from error
     if len(parsed) != 1 or parsed[0] is None:
         raise LowwaterError(f"Cannot read {text!r}: it is not one expression.")
-    found = _Reader(schema, timezone).node(parsed[0])
+    found = _Reader(schema, timezone, role).node(parsed[0])
     if isinstance(found, Interval):
         raise OutsideSubset(f"The interval {text!r} as a value")
     return found
+
+
+def _refuse_precedence(parsed: exp.Expression) -> None:
+    """Refuses what sqlglot groups otherwise than Spark: `p = a < b` and `s || a + b`."""
+    operands = [parsed.args.get(name) for name in ("this", "expression", "low", "high")]
+    tests = isinstance(parsed, PREDICATES) and any(isinstance(o, (*PREDICATES, exp.Not)) for o in operands)
+    if tests or (isinstance(parsed, exp.DPipe) and isinstance(parsed.expression, (exp.Add, exp.Sub))):
+        raise LowwaterError(f"Write parentheses in {parsed.sql('spark')!r}, so that its order of operations is plain.")
 
 
 def _position(error: SqlglotError) -> str:
@@ -93,16 +110,26 @@ def _position(error: SqlglotError) -> str:
     if not details:
         return str(error).splitlines()[0].rstrip(".")
     first = details[0]
-    return f"{first['description'].rstrip('.')} at line {first['line']}, column {first['col']}"
+    cause = re.sub(r"Required keyword: .*", "an operand is missing", first["description"].rstrip("."))
+    return f"{cause} at line {first['line']}, column {first['col']}"
 
 
 class _Reader:
-    def __init__(self, schema: pa.Schema, timezone: str) -> None:
+    def __init__(self, schema: pa.Schema, timezone: str, role: str) -> None:
         self.schema = schema
         self.zone = timezone
+        self.role = role
 
     def node(self, parsed: Any) -> Node | Interval:
         kind = type(parsed)
+        unknown = [name for name, value in parsed.args.items() if value and name not in ARGUMENTS]
+        if unknown:
+            raise OutsideSubset(f"{parsed.sql('spark')!r} ({unknown[0]})")
+        if parsed.args.get("negate"):
+            plain = parsed.copy()
+            plain.set("negate", None)
+            return OPERATORS["NOT"]("NOT", [self.value(plain)], self.zone)
+        _refuse_precedence(parsed)
         if kind in READ:
             return READ[kind](self, parsed)
         if kind in BINARY:
@@ -124,7 +151,7 @@ class _Reader:
         same = [n for n in self.schema.names if n == name]
         found = same or [n for n in self.schema.names if n.lower() == name.lower()]
         if not found:
-            raise UnknownColumn(name, self.schema.names, "The expression")
+            raise UnknownColumn(name, self.schema.names, self.role)
         if len(found) > 1:
             raise LowwaterError(f"The name {name!r} is ambiguous: it may be {', '.join(found)}; rename one of them.")
         return Column(found[0], canonical(self.schema.field(found[0]).type, self.zone))
@@ -134,7 +161,10 @@ class _Reader:
             return Literal(parsed.this, pa.string())
         text = sign + parsed.this
         if "e" in text.lower():
-            return Literal(float(text), pa.float64())
+            try:
+                return Literal(float(text), pa.float64())
+            except ValueError:
+                raise LowwaterError(f"Cannot read the number {text!r}.") from None
         if "." not in text:
             value = int(text)
             for type in (pa.int32(), pa.int64()):
@@ -153,8 +183,7 @@ class _Reader:
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return self.literal(inner, "-")
         if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
-            plain = self.literal(inner.this, "-")  # -128Y: the suffix applies to the signed number
-            return cast(plain, self.type(inner.to), self.zone)
+            return self.suffixed(inner, "-")  # -128Y: the suffix applies to the signed number
         found = self.node(inner)
         return -found if isinstance(found, Interval) else OPERATORS["unary -"]("-", [found], self.zone)
 
@@ -176,12 +205,29 @@ class _Reader:
             raise OutsideSubset(f"{parsed.sql('spark')!r}", "write a literal interval such as INTERVAL 10 MINUTES")
         return Interval.read(amount.this) if unit is None else Interval.of(amount.this, unit.name)
 
+    def suffixed(self, parsed: exp.Cast, sign: str = "") -> Node:
+        """A number and its type: `3Y`, `-0.0D`, and also `CAST(3 AS TINYINT)`."""
+        to = self.type(parsed.to)
+        value = self.literal(parsed.this, sign)
+        if to == pa.float64() and value.type != pa.float64():
+            return Literal(float(sign + parsed.this.this), to)
+        return cast(value, to, self.zone)
+
     def cast(self, parsed: exp.Cast) -> Node:
         to = self.type(parsed.to)
         value = self.value(parsed.this)
+        if isinstance(parsed.this, exp.Literal) and parsed.this.is_string and pa.types.is_decimal(to):
+            return self.decimal(parsed.this.this, to)
         if not inside(value.type):
             raise binding.wrong("CAST", value)
         return cast(value, to, self.zone)
+
+    def decimal(self, text: str, to: pa.DataType) -> Node:
+        """`1.5BD`, which sqlglot reads as a cast of the text."""
+        try:
+            return Literal(pa.scalar(Decimal(text), to).as_py(), to)
+        except (InvalidOperation, pa.ArrowInvalid):
+            raise OutsideSubset(f"CAST from string {text!r} to {to}") from None
 
     def type(self, parsed: exp.DataType) -> pa.DataType:
         name = parsed.this.name if hasattr(parsed.this, "name") else str(parsed.this)

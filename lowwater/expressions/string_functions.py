@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import pyarrow as pa
 
 from lowwater.expressions import strings
 from lowwater.expressions.binding import constant, counted, texts
 from lowwater.expressions.errors import OutsideSubset
-from lowwater.expressions.tree import Call, Kernel, Literal, Node, folded
+from lowwater.expressions.tree import Call, Kernel, Literal, Node, fixed, folded
 
 STRING = pa.string()
 
@@ -31,7 +30,7 @@ def replace(name: str, args: Sequence[Node], zone: str) -> Node:
     by = "" if len(args) == 2 else _pattern(name, args[2], zone)
     if pattern is None or by is None:
         return Literal(None, STRING)
-    return _matched(name, partial(strings.replace, pattern, by), args[0], STRING, zone)
+    return _matched(name, fixed(strings.replace, pattern, by), args[0], STRING, zone)
 
 
 def position(name: str, args: Sequence[Node], zone: str) -> Node:
@@ -41,7 +40,7 @@ def position(name: str, args: Sequence[Node], zone: str) -> Node:
     found = _pattern(name, part, zone)
     if found is None:
         return Literal(None, pa.int32())
-    return _matched(name, partial(strings.position, found), text, pa.int32(), zone)
+    return _matched(name, fixed(strings.position, found), text, pa.int32(), zone)
 
 
 def split(name: str, args: Sequence[Node], zone: str) -> Node:
@@ -52,7 +51,7 @@ def split(name: str, args: Sequence[Node], zone: str) -> Node:
         return Literal(None, type)
     if not separator or strings.META & set(separator):
         raise OutsideSubset(f"split() by the regular expression {separator!r}", "split by plain text")
-    return _matched(name, partial(strings.split, separator), args[0], type, zone)
+    return _matched(name, fixed(strings.split, separator), args[0], type, zone)
 
 
 def like(name: str, args: Sequence[Node], zone: str) -> Node:
@@ -62,4 +61,4 @@ def like(name: str, args: Sequence[Node], zone: str) -> Node:
         return Literal(None, pa.bool_())
     if "\\" in pattern:
         raise OutsideSubset(f"LIKE {pattern!r} with an escape", "use contains(), startswith() or endswith()")
-    return _matched(name, partial(strings.like, pattern), args[0], pa.bool_(), zone)
+    return _matched(name, fixed(strings.like, pattern), args[0], pa.bool_(), zone)

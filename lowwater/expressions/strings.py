@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.expressions.tree import numbers
+from lowwater.expressions.tree import numbers, validity
 
 META = frozenset("\\^$.|?*+()[]{}")
 SPACE = " "
+INT_MAX = 2**31 - 1
 Counts = npt.NDArray[np.int64]
 
 
@@ -60,7 +61,9 @@ def concat_ws(separator: pa.Array, *parts: pa.Array) -> pa.Array:
     """The parts that are not null, joined; null only where the separator is."""
     if not parts:
         return pc.if_else(separator.is_valid(), pa.scalar(""), separator)
-    joined = pc.binary_join_element_wise(*parts, separator, null_handling="skip")
+    none = pa.array(~np.any([validity(part) for part in parts], axis=0))
+    first = pc.if_else(none, "", parts[0])  # Arrow drops a row of nothing but nulls
+    joined = pc.binary_join_element_wise(first, *parts[1:], separator.fill_null(""), null_handling="skip")
     return pc.if_else(separator.is_valid(), joined, pa.scalar(None, pa.string()))
 
 
@@ -69,7 +72,8 @@ def substring(s: pa.Array, position: pa.Array, count: pa.Array | None = None) ->
     at = numbers(position, 1).astype(np.int64)
     size = numbers(pc.utf8_length(s)).astype(np.int64)
     start = np.where(at > 0, at - 1, np.where(at < 0, size + at, 0))
-    stop = size if count is None else np.minimum(start + numbers(count, 0).astype(np.int64), size)
+    most = INT_MAX if count is None else numbers(count, 0).astype(np.int64)
+    stop = np.minimum(start + most, size)
     return _slice(s, start, stop)
 
 

@@ -26,9 +26,9 @@ SPECIAL |= {"-infinity": -np.inf, "nan": np.nan}
 TRUE, FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 DATE = r"(?P<y>[0-9]{4})(?:-(?P<m>[0-9]{1,2})(?:-(?P<d>[0-9]{1,2})"
 ONLY_DATE = rf"^{DATE}(?:[ T].*)?)?)?$"
-CLOCK = r"(?P<h>[0-9]{1,2}):(?P<i>[0-9]{1,2})(?::(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]{0,9}))?)?"
+CLOCK = r"(?P<h>[0-9]{1,2}):(?P<i>[0-9]{1,2})(?::(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]{0,9}))?"
 ZONE = r" ?(?P<z>Z|UTC|GMT)?(?P<o>[+-][0-9]{1,2}:[0-9]{2})?"
-MOMENT = rf"^{DATE}(?:[ T]{CLOCK}{ZONE})?)?)?$"
+MOMENT = rf"^{DATE}(?:[ T]{CLOCK}{ZONE})?)?)?)?$"
 UNREAD = "{!r} cannot be read as "
 
 

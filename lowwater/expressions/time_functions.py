@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from functools import partial
 
 import pyarrow as pa
 
@@ -13,7 +12,7 @@ from lowwater.expressions import times
 from lowwater.expressions.binding import Binder, Parameter, add, constant, counted, ints, wrong
 from lowwater.expressions.casts import cast, in_utc
 from lowwater.expressions.errors import Mismatch, OutsideSubset
-from lowwater.expressions.tree import Call, Literal, Node, folded
+from lowwater.expressions.tree import Call, Literal, Node, fixed, folded
 from lowwater.expressions.types import is_float, is_instant, is_integer, is_time, is_timestamp, spark_name
 
 INT = pa.int32()
@@ -82,14 +81,14 @@ def moved(name: str, node: Node, by: Interval, zone: str) -> Node:
         raise OutsideSubset(f"{name!r} between {spark_name(node.type)} and an interval")
     if by.months:
         in_utc(zone, "An interval of months", node.type)
-        return folded(Call(partial(times.add_months, by.months), (node,), node.type))
+        return folded(Call(fixed(times.add_months, by.months), (node,), node.type))
     if node.type == DATE and by.whole_days:
-        return folded(Call(partial(times.add_days, 1), (node, Literal(by.micros // times.DAY, INT)), DATE))
+        return folded(Call(fixed(times.add_days, 1), (node, Literal(by.micros // times.DAY, INT)), DATE))
     if node.type == DATE:
         node = cast(node, pa.timestamp("us", zone), zone)
     if by.micros % times.DAY == 0 or abs(by.micros) > times.DAY:
         in_utc(zone, "An interval of days", node.type)
-    return folded(Call(partial(times.add_micros, by.micros), (node,), node.type))
+    return folded(Call(fixed(times.add_micros, by.micros), (node,), node.type))
 
 
 def plus(operation: str) -> Binder:
@@ -136,7 +135,7 @@ def field(part: str, parameter: Parameter) -> Binder:
 
     def bind(name: str, args: Sequence[Node], zone: str) -> Node:
         counted(name, args, 1)
-        return folded(Call(partial(times.part, part), (parameter(name, args[0], zone),), INT))
+        return folded(Call(fixed(times.part, part), (parameter(name, args[0], zone),), INT))
 
     return bind
 
@@ -145,13 +144,13 @@ def date_trunc(name: str, args: Sequence[Node], zone: str) -> Node:
     counted(name, args, 2)
     unit = _unit(name, args[0], {**TRUNCATED, **SHORTER})
     node = an_instant(name, args[1], zone)
-    return folded(Call(partial(times.truncate, unit), (node,), node.type))
+    return folded(Call(fixed(times.truncate, unit), (node,), node.type))
 
 
 def trunc(name: str, args: Sequence[Node], zone: str) -> Node:
     counted(name, args, 2)
     unit = _unit(name, args[1], TRUNCATED)
-    return folded(Call(partial(times.truncate_date, unit), (a_date(name, args[0], zone),), DATE))
+    return folded(Call(fixed(times.truncate_date, unit), (a_date(name, args[0], zone),), DATE))
 
 
 def _unit(name: str, node: Node, known: dict[str, str]) -> str:
@@ -172,9 +171,9 @@ def since_1970(per: int) -> Binder:
         node = args[0]
         if node.type == pa.string() or (node.type == DATE and name != "unix_timestamp"):
             raise wrong(name, node)
-        if is_instant(node.type):
-            return folded(Call(partial(times.to_seconds, per), (node,), pa.int64()))
-        return folded(Call(partial(times.to_seconds, per), (an_instant(name, node, zone),), pa.int64()))
+        kernel = times.to_seconds_truncated if name == "unix_timestamp" else fixed(times.to_seconds, per)
+        taken = node if is_instant(node.type) else an_instant(name, node, zone)
+        return folded(Call(kernel, (taken,), pa.int64()))
 
     return bind
 
@@ -187,10 +186,10 @@ def from_1970(per: int) -> Binder:
         if node.type == pa.null():
             return Literal(None, type)
         if is_float(node.type) and per == times.SECOND:
-            return folded(Call(partial(times.from_fractions, type), (node,), type))
+            return folded(Call(fixed(times.from_fractions, type), (node,), type))
         if not is_integer(node.type):
             raise wrong(name, node)
-        return folded(Call(partial(times.from_units, per, type), (node,), type))
+        return folded(Call(fixed(times.from_units, per, type), (node,), type))
 
     return bind
 
@@ -201,7 +200,7 @@ def add_days(sign: int) -> Binder:
         if args[1].type == pa.int64():
             raise Mismatch(f"{name!r} adds an int to a date, not a bigint, which Spark refuses too; cast it to int.")
         taken = (a_date(name, args[0], zone), ints(name, args[1], zone))
-        return folded(Call(partial(times.add_days, sign), taken, DATE))
+        return folded(Call(fixed(times.add_days, sign), taken, DATE))
 
     return bind
 

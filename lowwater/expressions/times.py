@@ -122,6 +122,12 @@ def to_seconds(per: int, ts: pa.Array) -> pa.Array:
     return pa.array(micros(ts) // per)
 
 
+def to_seconds_truncated(ts: pa.Array) -> pa.Array:
+    """Whole seconds towards zero, which is what `unix_timestamp` gives before 1970."""
+    at = micros(ts)
+    return pa.array(at // SECOND + ((at < 0) & (at % SECOND != 0)))
+
+
 @raising
 def from_units(per: int, type: pa.DataType, n: pa.Array) -> pa.Array:
     count = numbers(n).astype(np.int64)

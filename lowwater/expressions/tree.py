@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +35,25 @@ def raising(kernel: K) -> K:
     """Marks a kernel that raises for some values."""
     kernel.raises = True  # type: ignore[attr-defined]
     return kernel
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A kernel whose first arguments are given. Unlike `functools.partial` it compares by value, as plans do."""
+
+    kernel: Kernel
+    options: tuple[Any, ...]
+
+    @property
+    def raises(self) -> bool:
+        return getattr(self.kernel, "raises", False)
+
+    def __call__(self, *values: pa.Array) -> pa.Array:
+        return self.kernel(*self.options, *values)
+
+
+def fixed(kernel: Kernel, *options: Any) -> Fixed:
+    return Fixed(kernel, options)
 
 
 class Rows:
@@ -118,8 +137,7 @@ class Call:
 
     @cached_property
     def raises(self) -> bool:
-        kernel = self.kernel.func if isinstance(self.kernel, partial) else self.kernel
-        return getattr(kernel, "raises", False) or any(child.raises for child in self.children)
+        return getattr(self.kernel, "raises", False) or any(child.raises for child in self.children)
 
     def evaluate(self, rows: Rows) -> pa.Array:
         asked = self.children[::-1] if self.last_first else self.children

@@ -60,6 +60,11 @@ def canonical(type: pa.DataType, timezone: str) -> pa.DataType:
     return STORED.get(type, type)
 
 
+def zone_of(schema: pa.Schema) -> str:
+    """The time zone of the session that a schema is of: Spark writes it into its timestamps."""
+    return next((field.type.tz for field in schema if is_instant(field.type)), "UTC")
+
+
 def spark_name(type: pa.DataType) -> str:
     if is_decimal(type):
         return f"decimal({type.precision},{type.scale})"

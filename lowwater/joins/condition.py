@@ -1,10 +1,10 @@
 """The residual predicate of a join: what else must hold of rows that are equal on the key and in each other's window.
 
-It is SQL text over the columns of a pair, evaluated by Polars, or a function from an Arrow table of pairs to a boolean
-array. Only the columns that the text names are put side by side before it is asked.
+It is Spark SQL over the columns of a pair, or a function from an Arrow table of pairs to a boolean array. The planner
+binds the text to the schema of a pair; only the columns that it reads are put side by side before it is asked.
 
->>> pairs = pa.table({"price": [5, 9, None], "reserve": [7, 7, 7]})
->>> condition = Condition("price >= reserve")
+>>> pairs = pa.table({"price": [5, 9, None], "reserve": [7, 7, 7], "other": [0, 0, 0]})
+>>> condition = Condition("price >= reserve").bind(pairs.schema)
 >>> condition.holds(pairs).tolist(), condition.reads(pairs.column_names)
 ([False, True, False], ['price', 'reserve'])
 """
@@ -12,14 +12,14 @@ array. Only the columns that the text names are put side by side before it is as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.errors import LowwaterError
-from lowwater.operators.expression import evaluated, named
+from lowwater.expressions import Expression, zone_of
 
 Predicate = Callable[[pa.Table], pa.Array]
 
@@ -29,16 +29,24 @@ class Condition:
     """A predicate over pairs; null is no."""
 
     of: str | Predicate
+    bound: Expression | None = field(default=None, compare=False, repr=False)
+
+    def bind(self, schema: pa.Schema) -> Condition:
+        """The condition over pairs of a schema, or a refusal of its text."""
+        if not isinstance(self.of, str):
+            return self
+        return replace(self, bound=Expression.condition(self.of, schema, zone_of(schema), "join(condition=)"))
 
     def reads(self, columns: Sequence[str]) -> list[str]:
         """The columns of a pair that it needs, among all of them."""
-        if not isinstance(self.of, str):
-            return list(columns)
-        wanted = named(self.of)
-        return [name for name in columns if name in wanted]
+        return list(columns) if self.bound is None else [name for name in columns if name in self.bound.columns]
 
     def holds(self, pairs: pa.Table) -> npt.NDArray[np.bool_]:
-        found = evaluated(self.of, pairs) if isinstance(self.of, str) else self._called(self.of, pairs)
+        if isinstance(self.of, str):
+            bound = self.bound or self.bind(pairs.schema).bound
+            assert bound is not None
+            return np.asarray(bound.evaluate(pairs).fill_null(False), np.bool_)
+        found = self._called(self.of, pairs)
         if not pa.types.is_boolean(found.type) or len(found) != pairs.num_rows:
             raise LowwaterError(
                 f"The condition {self} must give true or false for each of {pairs.num_rows} pairs, but gave "
