@@ -22,12 +22,25 @@ INT_MAX = 2**31 - 1
 Counts = npt.NDArray[np.int64]
 
 
+NEWER = [
+    (0x19B, 0xA7DC),
+    (0x264, 0xA7CB),
+    (0x1C8A, 0x1C89),
+    *((c + 1, c) for c in (0xA7CC, 0xA7CE, 0xA7D2, 0xA7D4, 0xA7DA)),
+]
+NEWER += [*zip(range(0x10D70, 0x10D86), range(0x10D50, 0x10D66), strict=True)]
+NEWER += [*zip(range(0x16EBB, 0x16ED4), range(0x16EA0, 0x16EB9), strict=True)]
+"""Lower and upper letters of Unicode 16 and 17: Spark 4.3 has them, the tables of older Pythons do not."""
+RAISED = dict(NEWER)
+LOWERED = {upper: lower for lower, upper in NEWER}
+
+
 def upper(s: pa.Array) -> pa.Array:
-    return _cased(s, pc.ascii_upper, str.upper)
+    return _cased(s, pc.ascii_upper, lambda text: text.upper().translate(RAISED))
 
 
 def lower(s: pa.Array) -> pa.Array:
-    return _cased(s, pc.ascii_lower, str.lower)
+    return _cased(s, pc.ascii_lower, lambda text: text.lower().translate(LOWERED))
 
 
 def _cased(s: pa.Array, ascii: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> pa.Array:

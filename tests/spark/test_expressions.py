@@ -145,3 +145,37 @@ def literal(value: Any, type: pa.DataType) -> str:
     if pa.types.is_temporal(type):
         return f"{SQL[name]}'{str(value).removesuffix('+00:00')}'"
     return f"CAST('{value}' AS {SQL.get(name, name.replace('128', ''))})"
+
+
+def test_case_is_mapped_as_in_spark_for_every_character(spark: SparkSession) -> None:
+    """Also behind a letter and before one, where the final sigma has another form."""
+    characters = [chr(c) for c in range(0x20, 0x20000) if not 0xD800 <= c <= 0xDFFF]
+    table = pa.table({"s": characters + [text for c in characters if c.isalpha() for text in (f"a{c}", f"{c}a")]})
+    answers = in_spark(spark, table).selectExpr("s", "upper(s) AS u", "lower(s) AS l").toArrow()
+    upper, lower = (Expression.of(text, table.schema).evaluate(answers) for text in ("upper(s)", "lower(s)"))
+    rows = zip(answers["s"].to_pylist(), upper.to_pylist(), answers["u"].to_pylist(), strict=True)
+    assert [(s, a, b) for s, a, b in rows if a != b] == []
+    rows = zip(answers["s"].to_pylist(), lower.to_pylist(), answers["l"].to_pylist(), strict=True)
+    assert [(s, a, b) for s, a, b in rows if a != b] == []
+
+
+def test_many_doubles_are_rounded_and_cast_as_in_spark(spark: SparkSession) -> None:
+    drawn = np.random.default_rng(7)
+    short = np.round(drawn.uniform(-1000, 1000, 20_000), 3)  # every tenth is a tie at two digits
+    wide = drawn.uniform(-1, 1, 20_000) * 10.0 ** drawn.integers(-8, 18, 20_000)
+    wide = wide[np.abs(wide) < 2.0**53]  # the digits that Java prints for larger ones depend on its version
+    table = pa.table({"d": np.concatenate([short, wide, drawn.integers(0, 2**53, 5000) / 8])})
+    texts = [f"{name}(d, {digits})" for name in ("round", "bround") for digits in range(-3, 7)]
+    texts += [
+        "cast(d AS float)",
+        "cast(d AS bigint)",
+        "d % 0.1D",
+        "pmod(d, 7.3D)",
+        "floor(d)",
+        "round(cast(d AS float), 2)",
+    ]
+    answers = in_spark(spark, table).selectExpr("d", *(f"{text} AS r_{k}" for k, text in enumerate(texts))).toArrow()
+    for k, text in enumerate(texts):
+        ours = Expression.of(text, table.schema).evaluate(answers)
+        differ = np.asarray(ours) != answers[f"r_{k}"].to_numpy()
+        assert not differ.any(), (text, answers["d"].to_numpy()[differ][:5], np.asarray(ours)[differ][:5])
