@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.expressions.tree import Mask, numbers, raising, refuse, with_nulls
+from lowwater.expressions.kernels import Mask, numbers, raising, refuse, with_nulls
 
 OVERFLOW = "the result for {} and {} is outside its type"
 NEGATED = "the result for {} is outside its type"

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from lowwater.expressions import decimals, times
 from lowwater.expressions.arithmetic import java_long
 from lowwater.expressions.errors import Mismatch, OutsideSubset
+from lowwater.expressions.kernels import Kernel, fixed, numbers, raising, refuse
 from lowwater.expressions.texts import to_boolean, to_date, to_double, to_integer, to_timestamp
-from lowwater.expressions.tree import Call, Kernel, Literal, Node, fixed, folded, numbers, raising, refuse
+from lowwater.expressions.tree import Call, Literal, Node, folded
 from lowwater.expressions.types import (
     as_decimal,
     is_decimal,

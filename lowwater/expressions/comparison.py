@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.expressions.tree import pick, validity
+from lowwater.expressions.kernels import pick, takes_scalars, validity
 
 NAN = {
     # what a comparison gives where (only the left, only the right, each side) is NaN
@@ -26,15 +26,19 @@ NAN = {
 }
 
 
-def compare(operation: str, a: pa.Array, b: pa.Array) -> pa.Array:
+@takes_scalars
+def compare(operation: str, a: pa.Array | pa.Scalar, b: pa.Array | pa.Scalar) -> pa.Array:
     found = pc.call_function(operation, [a, b])
-    if pa.types.is_floating(a.type):
-        x, y = np.asarray(pc.is_nan(a).fill_null(False)), np.asarray(pc.is_nan(b).fill_null(False))
-        if x.any() or y.any():
-            left, right, both = NAN[operation]
-            for mask, value in ((x, left), (y, right), (x & y, both)):
-                found = pc.if_else(pa.array(mask & validity(found)), pa.scalar(value), found)
+    if pa.types.is_floating(a.type) and (_has_nan(a) or _has_nan(b)):
+        x, y = pc.is_nan(a), pc.is_nan(b)
+        for mask, value in zip((x, y, pc.and_(x, y)), NAN[operation], strict=True):
+            found = pc.if_else(pc.and_(mask, found.is_valid()), pa.scalar(value), found)
     return found
+
+
+def _has_nan(values: pa.Array | pa.Scalar) -> bool:
+    nan = pc.is_nan(values)
+    return bool((nan if isinstance(nan, pa.Scalar) else pc.any(nan)).as_py())
 
 
 def null_safe_equal(a: pa.Array, b: pa.Array) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.expressions.arithmetic import BY_ZERO
-from lowwater.expressions.tree import Mask, numbers, raising, refuse, with_nulls
+from lowwater.expressions.kernels import Mask, numbers, raising, refuse, with_nulls
 
 MOST = 76
 
@@ -49,10 +49,9 @@ def roomy(a: pa.Array) -> pa.Array:
     return a.cast(pa.decimal256(a.type.precision + 1, a.type.scale))
 
 
-@raising
 def arithmetic(operation: str, type: pa.DataType, a: pa.Array, b: pa.Array) -> pa.Array:
-    found = {"add": pc.add, "subtract": pc.subtract, "multiply": pc.multiply}[operation](wide(a), wide(b))
-    return fitted(type, found)
+    """Adds, subtracts or multiplies. The type has a digit for every carry, so nothing overflows."""
+    return pc.call_function(operation, [a, b]).cast(type)
 
 
 def _zero(b: pa.Array) -> Mask:
@@ -64,24 +63,23 @@ def divide(type: pa.DataType, a: pa.Array, b: pa.Array) -> pa.Array:
     """The quotient in one digit more than the type has, truncated; HALF_UP looks at that digit only."""
     refuse(_zero(b), (a, b), BY_ZERO)
     over = with_nulls(b, _zero(b))
-    digits = a.type.precision + type.scale + 1 + b.type.scale - a.type.scale
-    dividend = a.cast(pa.decimal256(min(MOST, max(digits, a.type.precision)), type.scale + 1 + b.type.scale))
-    x, y = _integers(dividend), _integers(wide(over))
-    return fitted(type, _scaled(pc.divide(x, y), type.scale + 1))
+    digits = dividend_digits(type, a.type, b.type)
+    decimal, most = (pa.decimal128, 38) if digits + b.type.precision + 1 <= 38 else (pa.decimal256, MOST)
+    x = _read_as(decimal(digits, 0), a.cast(decimal(digits, type.scale + 1 + b.type.scale)))
+    y = _read_as(decimal(b.type.precision, 0), over.cast(decimal(b.type.precision, b.type.scale)))
+    whole = pc.trunc(pc.divide(x, y)).cast(decimal(most, 0))
+    found = _read_as(decimal(most, type.scale + 1), whole)
+    return pc.round(found, ndigits=type.scale, round_mode="half_towards_infinity").cast(type)
 
 
-def _integers(a: pa.Array) -> pa.Array:
-    """The unscaled values as decimals without a scale."""
-    plain = pa.decimal256(a.type.precision, 0)
-    return pa.Array.from_buffers(plain, len(a), a.buffers(), a.null_count, a.offset)
+def dividend_digits(type: pa.DataType, a: pa.DataType, b: pa.DataType) -> int:
+    """The digits of the dividend that a quotient with one more digit than its type needs."""
+    return int(max(a.precision + type.scale + 1 + b.scale - a.scale, a.precision))
 
 
-def _scaled(a: pa.Array, scale: int) -> pa.Array:
-    """The integer part of decimals read as unscaled values."""
-    whole = pc.trunc(a).cast(pa.decimal256(MOST, 0))
-    return pa.Array.from_buffers(
-        pa.decimal256(MOST, scale), len(whole), whole.buffers(), whole.null_count, whole.offset
-    )
+def _read_as(type: pa.DataType, a: pa.Array) -> pa.Array:
+    """The same unscaled values under another scale."""
+    return pa.Array.from_buffers(type, len(a), a.buffers(), a.null_count, a.offset)
 
 
 def negative(a: pa.Array) -> pa.Array:

@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from lowwater.errors import LowwaterError
 from lowwater.expressions import arithmetic, comparison, times
-from lowwater.expressions.tree import Call, Column, Fixed, Literal, Mask, Node, Raised, Rows, walk, within
+from lowwater.expressions.kernels import Fixed, Mask, Raised
+from lowwater.expressions.tree import Call, Column, Literal, Node, Rows, walk, within
 from lowwater.expressions.types import is_integer, spark_name
 
 _TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}

@@ -11,11 +11,20 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lowwater.expressions import arithmetic, comparison, decimals, string_functions, strings, time_functions, times
+from lowwater.expressions import (
+    arithmetic,
+    comparison,
+    decimals,
+    number_functions,
+    string_functions,
+    strings,
+    time_functions,
+    times,
+)
 from lowwater.expressions import binding as bind
 from lowwater.expressions.binding import Binder, anything, booleans, doubles, ints, texts
+from lowwater.expressions.kernels import fixed
 from lowwater.expressions.time_functions import a_clock, a_date, field
-from lowwater.expressions.tree import fixed
 
 BOOLEAN, INT, DOUBLE, STRING = pa.bool_(), pa.int32(), pa.float64(), pa.string()
 
@@ -36,11 +45,11 @@ OPERATORS: dict[str, Binder] = {
     "LIKE": string_functions.like,
     "+": time_functions.plus("add"),
     "-": time_functions.plus("subtract"),
-    "*": bind.add("multiply"),
-    "/": bind.divide,
-    "div": bind.integral,
-    "%": bind.remainder(arithmetic.remainder),
-    "unary -": bind.unary(arithmetic.negative, decimals.negative),
+    "*": number_functions.add("multiply"),
+    "/": number_functions.divide,
+    "div": number_functions.integral,
+    "%": number_functions.remainder(arithmetic.remainder),
+    "unary -": number_functions.unary(arithmetic.negative, decimals.negative),
     "||": bind.each(strings.concat, STRING, texts),
 }
 
@@ -59,27 +68,27 @@ FUNCTIONS: dict[str, Binder] = {
     "greatest": bind.extreme("greater"),
     "least": bind.extreme("less"),
     # numbers
-    "abs": bind.unary(arithmetic.absolute, decimals.absolute),
+    "abs": number_functions.unary(arithmetic.absolute, decimals.absolute),
     "sign": bind.of(arithmetic.sign, DOUBLE, doubles),
     "signum": bind.of(arithmetic.sign, DOUBLE, doubles),
-    "negative": bind.unary(arithmetic.negative, decimals.negative),
-    "mod": bind.remainder(arithmetic.remainder),
-    "pmod": bind.remainder(arithmetic.positive_remainder),
-    "round": bind.rounding(False),
-    "bround": bind.rounding(True),
-    "floor": bind.whole(arithmetic.floor, decimals.floor),
-    "ceil": bind.whole(arithmetic.ceil, decimals.ceil),
-    "ceiling": bind.whole(arithmetic.ceil, decimals.ceil),
+    "negative": number_functions.unary(arithmetic.negative, decimals.negative),
+    "mod": number_functions.remainder(arithmetic.remainder),
+    "pmod": number_functions.remainder(arithmetic.positive_remainder),
+    "round": number_functions.rounding(False),
+    "bround": number_functions.rounding(True),
+    "floor": number_functions.whole(arithmetic.floor, decimals.floor),
+    "ceil": number_functions.whole(arithmetic.ceil, decimals.ceil),
+    "ceiling": number_functions.whole(arithmetic.ceil, decimals.ceil),
     "sqrt": bind.of(fixed(arithmetic.of_doubles, np.sqrt), DOUBLE, doubles),
     "exp": bind.of(fixed(arithmetic.of_doubles, np.exp), DOUBLE, doubles),
     "ln": bind.of(arithmetic.ln, DOUBLE, doubles),
-    "log": bind.logarithm,
+    "log": number_functions.logarithm,
     "pow": bind.of(arithmetic.power, DOUBLE, doubles, doubles),
     "power": bind.of(arithmetic.power, DOUBLE, doubles, doubles),
-    "try_add": bind.try_add("add"),
-    "try_subtract": bind.try_add("subtract"),
-    "try_multiply": bind.try_add("multiply"),
-    "try_divide": bind.try_divide,
+    "try_add": number_functions.try_add("add"),
+    "try_subtract": number_functions.try_add("subtract"),
+    "try_multiply": number_functions.try_add("multiply"),
+    "try_divide": number_functions.try_divide,
     # strings
     "concat": bind.each(strings.concat, STRING, texts),
     "concat_ws": bind.each(strings.concat_ws, STRING, texts, strict=False),

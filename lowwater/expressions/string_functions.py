@@ -9,7 +9,8 @@ import pyarrow as pa
 from lowwater.expressions import strings
 from lowwater.expressions.binding import constant, counted, texts
 from lowwater.expressions.errors import OutsideSubset
-from lowwater.expressions.tree import Call, Kernel, Literal, Node, fixed, folded
+from lowwater.expressions.kernels import Kernel, fixed
+from lowwater.expressions.tree import Call, Literal, Node, folded
 
 STRING = pa.string()
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.expressions.tree import numbers, validity
+from lowwater.expressions.kernels import numbers, validity
 
 META = frozenset("\\^$.|?*+()[]{}")
 SPACE = " "

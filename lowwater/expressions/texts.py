@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.expressions import times
-from lowwater.expressions.tree import Mask, raising, refuse
+from lowwater.expressions.kernels import Mask, raising, refuse
 from lowwater.expressions.types import is_instant, spark_name
 
 BLANK = "".join(chr(c) for c in range(0x21)) + "\x7f"

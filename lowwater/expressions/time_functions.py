@@ -9,10 +9,12 @@ from decimal import Decimal, InvalidOperation
 import pyarrow as pa
 
 from lowwater.expressions import times
-from lowwater.expressions.binding import Binder, Parameter, add, constant, counted, ints, wrong
+from lowwater.expressions.binding import Binder, Parameter, constant, counted, ints, wrong
 from lowwater.expressions.casts import cast, in_utc
 from lowwater.expressions.errors import Mismatch, OutsideSubset
-from lowwater.expressions.tree import Call, Literal, Node, fixed, folded
+from lowwater.expressions.kernels import fixed
+from lowwater.expressions.number_functions import add
+from lowwater.expressions.tree import Call, Literal, Node, folded
 from lowwater.expressions.types import is_float, is_instant, is_integer, is_time, is_timestamp, spark_name
 
 INT = pa.int32()

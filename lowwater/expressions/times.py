@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.expressions.arithmetic import java_long
-from lowwater.expressions.tree import Mask, numbers, raising, refuse, with_nulls
+from lowwater.expressions.kernels import Mask, numbers, raising, refuse, with_nulls
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND

@@ -10,50 +10,17 @@ ask a branch that may raise, and a call restricts its later arguments to rows wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.errors import LowwaterError
-
-Mask = npt.NDArray[np.bool_]
-Kernel = Callable[..., pa.Array]
-K = TypeVar("K", bound=Callable[..., Any])
-
-
-class Raised(LowwaterError):
-    """A value for which Spark raises in ANSI mode. The expression adds its own text to the cause."""
-
-
-def raising(kernel: K) -> K:
-    """Marks a kernel that raises for some values."""
-    kernel.raises = True  # type: ignore[attr-defined]
-    return kernel
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A kernel whose first arguments are given. Unlike `functools.partial` it compares by value, as plans do."""
-
-    kernel: Kernel
-    options: tuple[Any, ...]
-
-    @property
-    def raises(self) -> bool:
-        return getattr(self.kernel, "raises", False)
-
-    def __call__(self, *values: pa.Array) -> pa.Array:
-        return self.kernel(*self.options, *values)
-
-
-def fixed(kernel: Kernel, *options: Any) -> Fixed:
-    return Fixed(kernel, options)
+from lowwater.expressions.kernels import Kernel, Mask, Raised, all_valid, pick, validity, with_nulls
 
 
 class Rows:
@@ -117,8 +84,11 @@ class Literal:
     raises = False
     children: tuple[Node, ...] = ()
 
+    def scalar(self) -> pa.Scalar:
+        return pa.scalar(self.value, self.type)
+
     def evaluate(self, rows: Rows) -> pa.Array:
-        return pa.repeat(pa.scalar(self.value, self.type), len(rows))
+        return pa.repeat(self.scalar(), len(rows))
 
 
 @dataclass(frozen=True)
@@ -140,6 +110,9 @@ class Call:
         return getattr(self.kernel, "raises", False) or any(child.raises for child in self.children)
 
     def evaluate(self, rows: Rows) -> pa.Array:
+        constants = sum(_constant(child) for child in self.children)
+        if getattr(self.kernel, "scalars", False) and 0 < constants < len(self.children):
+            return self.kernel(*(c.scalar() if _constant(c) else c.evaluate(rows) for c in self.children))
         asked = self.children[::-1] if self.last_first else self.children
         values: list[pa.Array] = []
         for child in asked:
@@ -244,6 +217,10 @@ def folded(node: Node) -> Node:
     return Literal(found.value if timed else found.as_py(), node.type)
 
 
+def _constant(node: Node) -> TypeGuard[Literal]:
+    return isinstance(node, Literal) and node.value is not None
+
+
 def walk(node: Node) -> Iterator[Node]:
     yield node
     for child in node.children:
@@ -264,47 +241,3 @@ def within(mask: Mask, node: Node, rows: Rows) -> pa.Array:
     found = node.evaluate(rows.where(mask))
     at = np.cumsum(mask) - 1
     return found.take(pa.array(at, mask=~mask))
-
-
-def pick(chosen: Sequence[Mask], values: Sequence[pa.Array]) -> pa.Array:
-    """Per row the value of the first mask that holds, else the last value."""
-    found = values[-1]
-    for mask, value in zip(reversed(chosen), reversed(values[:-1]), strict=True):
-        found = pc.if_else(pa.array(mask), value, found)
-    return found
-
-
-def validity(values: pa.Array) -> Mask:
-    if not values.null_count:
-        return np.ones(len(values), np.bool_)
-    return np.asarray(values.is_valid(), np.bool_)
-
-
-def all_valid(values: Sequence[pa.Array]) -> Mask:
-    found = np.ones(len(values[0]) if values else 0, np.bool_)
-    for value in values:
-        if value.null_count:
-            found &= validity(value)
-    return found
-
-
-def with_nulls(values: pa.Array, null: Mask) -> pa.Array:
-    """The values with null where the mask holds."""
-    if not null.any():
-        return values
-    return pc.if_else(pa.array(null), pa.scalar(None, values.type), values)
-
-
-def numbers(values: pa.Array, fill: Any = 0) -> npt.NDArray[Any]:
-    """The values as a NumPy array. Nulls become a number that no kernel raises for; the call makes them null again."""
-    if values.null_count:
-        values = values.fill_null(pa.scalar(fill, values.type))
-    return np.asarray(values.to_numpy(zero_copy_only=False))
-
-
-def refuse(bad: Mask, values: Sequence[pa.Array], cause: str) -> None:
-    """Raises where the mask holds and no argument is null, with the first such row's values."""
-    bad = bad & all_valid(values)
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise Raised(cause.format(*(value[at].as_py() for value in values)))

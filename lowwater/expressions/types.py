@@ -177,8 +177,3 @@ def product_type(a: pa.DataType, b: pa.DataType, what: str) -> pa.DataType:
 def quotient_type(a: pa.DataType, b: pa.DataType, what: str) -> pa.DataType:
     scale = max(6, a.scale + b.precision + 1)
     return exact(a.precision - a.scale + b.scale + scale, scale, what)
-
-
-def remainder_type(a: pa.DataType, b: pa.DataType, what: str) -> pa.DataType:
-    scale = max(a.scale, b.scale)
-    return exact(min(a.precision - a.scale, b.precision - b.scale) + scale, scale, what)
