@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate
 from lowwater.errors import BadAggregate, BadProgress, BadWindow, LowwaterError, UnknownColumn
+from lowwater.model.progress import declared_names
 from lowwater.model.ticks import Length, Ticks
 from lowwater.operators.bucket import WindowedAggregation, WindowKind
 from lowwater.operators.flush import EAGER, Flush
@@ -379,7 +380,7 @@ def open_stream(
     if groups not in (None, "dense", "skewed"):
         raise LowwaterError(f"groups={groups!r} of stream {name!r} is unknown; use 'dense' or 'skewed'.")
     resolved = None if idle_after is None else idle_after.resolved(ticks, name)
-    waited = tuple(map(str, sources))
+    waited = declared_names(sources, frame.schema.field(source).type) if source is not None else ()
     skewed = groups == "skewed"
     single = Input(name, how.policy(ticks), source, waited, resolved, how.punctuation, frame.keep, skewed)
     assert progress is not None

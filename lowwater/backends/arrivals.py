@@ -7,6 +7,8 @@ those that the select lets through go on. The order of rows within a run is the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,11 +17,13 @@ import pyarrow.compute as pc
 from lowwater.aggregates.grouped import factorise
 from lowwater.model.columns import whole
 from lowwater.model.policy import Policy
-from lowwater.model.progress import Facts, Progress, observe
+from lowwater.model.progress import Facts, Progress, names_of, observe
 from lowwater.model.ticks import END, NEVER, Ticks, checked
 from lowwater.query.plan import Input
 
 Ints = npt.NDArray[np.int64]
+_OBSERVE_AFTER = 1 << 19
+"""Rows whose times and sources wait to be condensed into facts, so that work per source is done once for all."""
 
 
 class Arrivals:
@@ -31,6 +35,7 @@ class Arrivals:
         self._time = time
         self._ticks = Ticks(schema.field(time).type)
         self._progress = Progress(input.policy, run=True)
+        self._waiting: list[tuple[Ints, pa.ChunkedArray | None]] = []
         self._nulls: list[pa.Table] = []
         self.read = 0
         self.selected = 0
@@ -56,8 +61,9 @@ class Arrivals:
         if not table.num_rows:
             return None
         ticks = self._count(table)
-        source, names = self._sources(table)
-        self._progress.learn(observe(self._input.policy, ticks, source, names, before=self._progress.reached(names)))
+        self._waiting.append((ticks, self._source(table)))
+        if sum(len(times) for times, _ in self._waiting) >= _OBSERVE_AFTER:
+            self._observe()
         table = self._let_through(table)
         if not table.num_rows:
             return None
@@ -74,11 +80,28 @@ class Arrivals:
         """The rows that the select lets through."""
         return table if self._input.keep is None else table.filter(pc.fill_null(table.column(self._input.keep), False))
 
-    def _sources(self, table: pa.Table) -> tuple[Ints, list[str]]:
+    def _source(self, table: pa.Table) -> pa.ChunkedArray | None:
+        return None if self._input.source is None else table.column(self._input.source)
+
+    def _observe(self) -> None:
+        """Condenses the rows that wait into facts. Where the run is cut between two calls changes nothing."""
+        if not self._waiting:
+            return
+        ticks = np.concatenate([times for times, _ in self._waiting])
+        source, names = self._named([column for _, column in self._waiting], len(ticks))
+        self._waiting = []
+        self._progress.learn(observe(self._input.policy, ticks, source, names, before=self._progress.reached(names)))
+
+    def _named(self, columns: Sequence[pa.ChunkedArray | None], rows: int) -> tuple[Ints, pa.Array]:
+        """The position of each row's source among the distinct names, and those names."""
+        chunks = [chunk for column in columns if column is not None for chunk in column.chunks]
         if self._input.source is None:
-            return np.zeros(table.num_rows, np.int64), [self._input.name]
-        code, distinct = factorise(table.select([self._input.source]))
-        return code, ["<null>" if value is None else str(value) for value in distinct.column(0).to_pylist()]
+            return np.zeros(rows, np.int64), pa.array([self._input.name])
+        code, distinct = factorise(pa.table({"source": pa.chunked_array(chunks)}))
+        named = names_of(whole(distinct.column(0))).dictionary_encode()
+        if len(named.dictionary) < len(named):  # two values of one name are one source
+            code = named.indices.to_numpy().astype(np.int64)[code]
+        return code, named.dictionary
 
     def promise(self, rows: pa.Table) -> None:
         """Punctuations in the data: the furthest promise of each source in this run. Other rows are passed over."""
@@ -89,7 +112,7 @@ class Arrivals:
         if not marks.num_rows:
             return
         upto = self._ticks.encode(whole(marks.column(until)))
-        source, names = self._sources(marks)
+        source, names = self._named([self._source(marks)], marks.num_rows)
         promised = np.full(len(names), NEVER)
         beyond = upto >= -NEVER  # a promise of all values: the source has ended
         np.maximum.at(
@@ -113,12 +136,13 @@ class Arrivals:
         return self.read, sum(table.num_rows for table in self._nulls)
 
     def facts(self) -> Facts:
+        self._observe()
         return self._progress.facts()
 
 
 def facts_table(facts: Facts) -> pa.Table:
     columns = {
-        "source": pa.array(facts.source, pa.string()),
+        "source": facts.source,
         "rows": facts.rows,
         "least": facts.least,
         "most": facts.most,
@@ -136,7 +160,7 @@ def facts_of(table: pa.Table, policy: Policy) -> Facts:
     memory = policy.empty(table.num_rows)
     if "memory" in table.column_names:
         memory = pc.list_flatten(table.column("memory")).to_numpy().reshape(memory.shape)
-    return Facts(table.column("source").to_pylist(), **numbers, memory=memory)
+    return Facts(whole(table.column("source")), **numbers, memory=memory)
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -9,11 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.errors import CheckpointMismatch
-from lowwater.metrics import SourceProgress
+from lowwater.metrics import Sources
+from lowwater.model.policy import Int
 from lowwater.model.progress import Facts, Progress
-from lowwater.model.ticks import END, NEVER
+from lowwater.model.ticks import END, NEVER, Ticks
 from lowwater.operators.base import Load
 from lowwater.query.plan import Planned
 from lowwater.state.segments import Segment
@@ -80,7 +83,7 @@ class Inputs:
                 yield port, progress.low_watermark
 
     def snapshot(self) -> tuple[dict[str, Any], list[Segment[Any]]]:
-        progress = [Segment.of(p.tables(), p.tables()) for p in self.progress]
+        progress = [Segment.of(tables, tables) for tables in (p.tables() for p in self.progress)]
         ids = [segment.id for segment in progress]
         return {"progress": ids, "started": self.started, "counted": [self.read, self.nulls]}, progress
 
@@ -90,19 +93,33 @@ class Inputs:
         self.started = head["started"]
         self.read, self.nulls = head["counted"]
 
-    def sources(self, ticks: Sequence[Any]) -> list[SourceProgress]:
+    def sources(self, ticks: Sequence[Ticks]) -> Sources:
         """All sources, in the ticks of each port. The slowest hold back the others, until all have ended."""
-        least = min((int(bound) for p in self.progress for bound in p.bound), default=END)
-        return [
-            SourceProgress(
-                name, source, shown(int(bound), how), shown(int(most), how), int(rows), bool(bound == least < END)
+        least = min((int(p.bound.min()) for p in self.progress if len(p.bound)), default=END)
+        return Sources(
+            tuple(
+                pa.table(
+                    {
+                        "source": p.source,
+                        "low_watermark": _values(p.bound, how),
+                        "ended": p.bound == END,
+                        "largest_seen": _values(p.most, how),
+                        "rows": p.rows,
+                        "holds_back": (p.bound == least) & (least < END),
+                    }
+                ).replace_schema_metadata({"input": name})
+                for name, p, how in zip(self.names, self.progress, ticks, strict=True)
             )
-            for name, p, how in zip(self.names, self.progress, ticks, strict=True)
-            for source, bound, most, rows in zip(p.source, p.bound, p.most, p.rows, strict=True)
-        ]
+        )
 
 
-def shown(ticks: int, how: Any) -> str | None:
+def _values(ticks: Int, how: Ticks) -> pa.Array:
+    """Ticks in the attribute's own type; null before any progress and at the end."""
+    known = (ticks > NEVER) & (ticks < END)
+    return pc.if_else(pa.array(known), how.decode(np.where(known, ticks, 0)), None)
+
+
+def shown(ticks: int, how: Ticks) -> str | None:
     """A low-watermark for people: in the attribute's own type; None before any progress."""
     if ticks <= NEVER:
         return None

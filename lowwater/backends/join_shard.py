@@ -221,5 +221,5 @@ class JoinShard:
             state_bytes=sum(h.bytes for h in held),
             ended_values=self.operator.remembered,
             low_watermark=shown(min(meld.emitted for meld in self.melds), sides[0].ticks),
-            sources=self.inputs.sources([sides[side].ticks for side in self.plan.sides]),
+            by_source=self.inputs.sources([sides[side].ticks for side in self.plan.sides]),
         )

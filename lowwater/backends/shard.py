@@ -242,5 +242,5 @@ class Shard:
             state_bytes=held.bytes + self.flushing.bytes + sum(segment.size for segment in self.waiting),
             low_watermark=shown(self.meld.emitted, ticks),
             closed_below=self.operator.closed_below,
-            sources=self.inputs.sources([ticks] * len(self.plan.inputs)),
+            by_source=self.inputs.sources([ticks] * len(self.plan.inputs)),
         )

@@ -16,17 +16,50 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lowwater.errors import BadProgress
 from lowwater.model.columns import whole
 from lowwater.model.policy import Int, Policy
 from lowwater.model.ticks import END, NEVER
 
+NULL = "<null>"
+"""The name of the source whose rows have null in the source column."""
+_NO_NAMES = pa.array([], pa.string())
+
+
+def names_of(values: pa.Array) -> pa.Array:
+    """Values of a source column as names of sources: text, as Arrow writes the type, and `NULL` for null.
+
+    >>> names_of(pa.array([7, None, 2**40])).to_pylist()
+    ['7', '<null>', '1099511627776']
+    """
+    try:
+        text = values.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # nested values, and bytes that are no text
+        text = pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+    return pc.fill_null(text, NULL)
+
+
+def declared_names(values: Sequence[object], type: pa.DataType) -> tuple[str, ...]:
+    """Names of sources that a query declares: text as it is, other values as `names_of` writes them in a column.
+
+    >>> declared_names(["north", 7], pa.int64()), declared_names([True], pa.bool_())
+    (('north', '7'), ('true',))
+    """
+    if pa.types.is_string(type) or pa.types.is_large_string(type):
+        return tuple(NULL if value is None else str(value) for value in values)
+    try:
+        return tuple(v if isinstance(v, str) else names_of(pa.array([v], type))[0].as_py() for v in values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise BadProgress(f"sources= holds a value that is not of the source column's type, {type}.") from error
+
 
 @dataclass(frozen=True)
 class Facts:
-    """What one run of rows in arrival order says of each source in it. `memory` is the policy's own, a row a source."""
+    """The facts of one run of rows in arrival order: a row per source, in columns. `memory` belongs to the policy."""
 
-    source: list[str]
+    source: pa.Array
     rows: Int
     least: Int
     most: Int
@@ -36,7 +69,7 @@ class Facts:
     @staticmethod
     def none() -> Facts:
         empty = np.empty(0, np.int64)
-        return Facts([], empty, empty, empty, empty, np.empty((0, 0), np.int64))
+        return Facts(_NO_NAMES, empty, empty, empty, empty, np.empty((0, 0), np.int64))
 
 
 @dataclass(frozen=True)
@@ -48,10 +81,11 @@ class Idle:
 
 
 def observe(
-    policy: Policy, time: Int, source: Int, names: Sequence[str], promised: Int | None = None, before: Int | None = None
+    policy: Policy, time: Int, source: Int, names: pa.Array, promised: Int | None = None, before: Int | None = None
 ) -> Facts:
-    """The facts of a run of rows in arrival order. Per source: the low-watermark promised in the data, and the largest
-    value of the rows `before` these in the same run, where there are any."""
+    """The facts of a run of rows in arrival order. `source` holds the position of each row's source in `names`, which
+    are distinct. Per source: the low-watermark promised in the data, and the largest value of the rows `before` these
+    in the same run, where there are any."""
     n = len(names)
     if before is None:
         before = np.full(n, NEVER)
@@ -59,7 +93,7 @@ def observe(
     np.minimum.at(least, source, time)
     np.maximum.at(most, source, time)
     return Facts(
-        list(names),
+        names,
         np.bincount(source, minlength=n).astype(np.int64),
         least,
         most,
@@ -70,14 +104,14 @@ def observe(
 
 @dataclass
 class Progress:
-    """What is known of the progress of one input. State: a few numbers a source, and the policy's memory."""
+    """The progress of one input. Keeps a few numbers per source and the memory of its policy."""
 
     policy: Policy
     declared: tuple[str, ...] = ()
     idle: Idle | None = None
     run: bool = False
     """Whether this is the progress of a single run, whose facts are still to be folded into a longer progress."""
-    source: list[str] = field(default_factory=list)
+    source: pa.Array = field(default_factory=lambda: _NO_NAMES)
     most: Int = field(default_factory=lambda: np.empty(0, np.int64))
     least: Int = field(default_factory=lambda: np.empty(0, np.int64))
     bound: Int = field(default_factory=lambda: np.empty(0, np.int64))
@@ -89,27 +123,41 @@ class Progress:
     ended: bool = False
 
     def __post_init__(self) -> None:
-        if not self.source:
+        if not len(self.source):
             self.memory = self.policy.empty(0)
-            self._know(self.declared)
+            self._know(pa.array(self.declared, pa.string()).unique())
 
-    def _know(self, names: Sequence[str]) -> Int:
-        """Positions of the named sources, new ones added."""
-        at = {name: i for i, name in enumerate(self.source)}
-        new = [name for name in dict.fromkeys(names) if name not in at]
-        if new:
-            at.update({name: len(self.source) + i for i, name in enumerate(new)})
-            self.source = self.source + new
-            self.most = np.concatenate([self.most, np.full(len(new), NEVER)])
-            self.least = np.concatenate([self.least, np.full(len(new), -NEVER)])
-            self.bound = np.concatenate([self.bound, np.full(len(new), NEVER)])
-            self.active = np.concatenate([self.active, np.full(len(new), self.clock)])
-            self.rows = np.concatenate([self.rows, np.zeros(len(new), np.int64)])
-            self.promised = np.concatenate([self.promised, np.full(len(new), NEVER)])
-            self.memory = np.concatenate([self.memory, self.policy.empty(len(new))])
-        return np.array([at[name] for name in names], np.int64)
+    def _know(self, names: pa.Array) -> Int:
+        """Positions of the named sources, which are distinct. Sources that are new are added behind the others."""
+        if not len(self.source):
+            self._add(names)
+            return np.arange(len(names))
+        if len(names) < len(self.source):  # the table to search is made of the fewer names
+            at = np.full(len(names), -1)
+            found = pc.index_in(self.source, value_set=names)
+            here = np.flatnonzero(found.is_valid())
+            at[found.drop_null().to_numpy()] = here
+        else:
+            at = pc.fill_null(pc.index_in(names, value_set=self.source), -1).to_numpy(zero_copy_only=False)
+        at = at.astype(np.int64)
+        new = at < 0
+        if new.any():
+            at[new] = len(self.source) + np.arange(np.count_nonzero(new))
+            self._add(names.filter(pa.array(new)))
+        return at
 
-    def reached(self, names: Sequence[str]) -> Int:
+    def _add(self, names: pa.Array) -> None:
+        new = len(names)
+        self.source = pa.concat_arrays([self.source, names])
+        self.most = np.concatenate([self.most, np.full(new, NEVER)])
+        self.least = np.concatenate([self.least, np.full(new, -NEVER)])
+        self.bound = np.concatenate([self.bound, np.full(new, NEVER)])
+        self.active = np.concatenate([self.active, np.full(new, self.clock)])
+        self.rows = np.concatenate([self.rows, np.zeros(new, np.int64)])
+        self.promised = np.concatenate([self.promised, np.full(new, NEVER)])
+        self.memory = np.concatenate([self.memory, self.policy.empty(new)])
+
+    def reached(self, names: pa.Array) -> Int:
         """The largest value so far of each named source."""
         at = self._know(names)
         return self.most[at]
@@ -166,7 +214,7 @@ class Progress:
         """As Arrow, for the state."""
         columns = {name: pa.array(getattr(self, name)) for name in _NUMBERS}
         memory = pa.FixedSizeListArray.from_arrays(pa.array(self.memory.ravel()), max(1, self.memory.shape[1]))
-        sources = pa.table({"source": pa.array(self.source, pa.string()), **columns})
+        sources = pa.table({"source": self.source, **columns})
         if self.memory.size:
             sources = sources.append_column("memory", memory)
         return {"progress": sources, "clock": pa.table({"clock": [self.clock], "ended": [self.ended]})}
@@ -175,7 +223,7 @@ class Progress:
         sources = tables["progress"]
         for name in _NUMBERS:
             setattr(self, name, sources.column(name).to_numpy().copy())
-        self.source = sources.column("source").to_pylist()
+        self.source = whole(sources.column("source"))
         self.memory = self.policy.empty(len(self.source))
         if self.memory.size:
             flat = whole(sources.column("memory")).flatten()

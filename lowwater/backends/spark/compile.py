@@ -8,20 +8,24 @@ Spark's columns are pruned to what the plan reads, unless late rows are wanted w
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lowwater.backends.spark.host import LATE, MESSAGE, PACKED, RESULT, TOTALS, ControlRun, Host, Unpack
+from lowwater.backends.spark.host import LATE, MESSAGE, METRICS, PACKED, RESULT, TOTALS, ControlRun, Host, Unpack
 from lowwater.backends.spark.written import Outlet
+from lowwater.metrics import Metrics, Sources
 from lowwater.query.plan import Planned
+from lowwater.state.segments import unpack
 
-OBSERVED = "lowwater"
+OBSERVED, SHARED, SOURCES = "lowwater", "shared", "sources"
 
 
 class Ingested(Protocol):
@@ -51,7 +55,23 @@ def packed(
     messages = reduce(DataFrame.union, inputs)
     host = Host(plan, shards, finite, outlets)
     hosted = messages.groupBy("shard").transformWithState(host, PACKED, "Append", "None")
-    return hosted.observe(OBSERVED, F.max("shared").alias("shared"), *(F.sum(name).alias(name) for name in TOTALS))
+    sources = F.base64(F.max(F.when(F.col("kind") == METRICS, F.col("blob")))).alias(SOURCES)  # events become JSON
+    totals = (F.sum(name).alias(name) for name in TOTALS)
+    return hosted.observe(OBSERVED, F.max("shared").alias(SHARED), sources, *totals)
+
+
+def observed(row: Row) -> Metrics | None:
+    """The metrics of a micro-batch out of what was observed under the name `lowwater`; None where nothing ran."""
+    if not row[SHARED]:
+        return None
+    totals = {name: row[name] or 0 for name in TOTALS}
+    return Metrics.of(json.loads(row[SHARED]) | totals, Sources.of_tables(unpack(b64decode(row[SOURCES]))))
+
+
+def sources(host: DataFrame) -> Sources:
+    """The progress of every source at the end of a micro-batch, out of the host's output."""
+    told = host.where((F.col("kind") == METRICS) & F.col("blob").isNotNull()).select("blob").collect()
+    return Sources.of_tables(unpack(bytes(told[0].blob))) if told else Sources()
 
 
 def results(plan: Planned, host: DataFrame) -> DataFrame:

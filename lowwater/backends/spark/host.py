@@ -31,7 +31,8 @@ from lowwater.state.segments import CACHE, Segment, Stored, pack, unpack
 
 MESSAGE = "shard int, run int, blob binary"
 TOTALS = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
-"""Numbers that add up over shards; all else in the metrics is the same in every shard and travels in `shared`."""
+"""Numbers that add up over shards. All else in the metrics is the same in every shard, so that only the first sends it:
+plain values in `shared`, as JSON, and the sources packed in the blob."""
 PACKED = "kind string, blob binary, shared string, " + ", ".join(f"{name} long" for name in TOTALS)
 RESULT, LATE, METRICS, WROTE = "result", "late", "metrics", "wrote"
 """Kinds of packed rows; the last has for a blob the kind and the name of a file that is written already."""
@@ -202,7 +203,9 @@ class Host(StatefulProcessor):
     def _metrics(self, shard: Running) -> Row:
         m = shard.metrics()
         totals = {name: getattr(m, name) for name in TOTALS}
-        return _packed(kind=METRICS, shared=json.dumps(m.as_dict()), **totals)
+        if shard.number:
+            return _packed(kind=METRICS, **totals)
+        return _packed(kind=METRICS, shared=json.dumps(m.numbers()), blob=pack(m.by_source.tables()), **totals)
 
     def close(self) -> None:
         pass

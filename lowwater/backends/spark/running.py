@@ -96,9 +96,8 @@ def _write(rows: DataFrame, sink: Sink, batch: int) -> None:
 
 def _progress(host: DataFrame) -> DataFrame:
     """One row a source: how far it is, and whether it holds the others back."""
-    told = host.where("shared is not null").agg({"shared": "max"}).collect()[0][0]
-    metrics = Metrics.of_dict(json.loads(told)) if told else Metrics()
-    rows = [(s.input, s.source, s.low_watermark, s.largest_seen, s.rows, s.holds_back) for s in metrics.sources]
+    told = compile.sources(host).objects
+    rows = [(s.input, s.source, s.low_watermark, s.largest_seen, s.rows, s.holds_back) for s in told]
     return host.sparkSession.createDataFrame(rows, PROGRESS)
 
 
@@ -186,14 +185,19 @@ class RunningQuery:
 
     def metrics(self) -> Metrics:
         """Rows read, late and dropped, state held, low-watermark of every source and which one holds back."""
-        for progress in reversed(self.spark.recentProgress):
+        for progress in self._events():
             observed = (progress.observedMetrics or {}).get(compile.OBSERVED)
-            if observed is not None and observed["shared"]:
-                shared = json.loads(observed["shared"])
-                totals = {name: observed[name] or 0 for name in observed.asDict() if name != "shared"}
-                self._last = Metrics.of_dict(shared | totals)
+            metrics = None if observed is None else compile.observed(observed)
+            if metrics is not None:
+                self._last = metrics
                 break
         return self._last or Metrics()
+
+    def _events(self) -> Iterator[Any]:
+        """Progress events, the newest first. The older ones are parsed only where the last carries no metrics."""
+        if self.spark.lastProgress is not None:
+            yield self.spark.lastProgress
+            yield from reversed(self.spark.recentProgress)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits until the query ends (as it does with availableNow); raises what made it fail."""
