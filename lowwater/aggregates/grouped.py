@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.aggregates.base import Algebra, Partial, concat, from_arrow, take, to_arrow
-from lowwater.aggregates.sorting import order_of
+from lowwater.aggregates.sorting import by_group, order_of
 from lowwater.model.columns import whole
 
 Codes = npt.NDArray[np.int64]
@@ -116,9 +116,32 @@ def gather(parts: Sequence[Grouped]) -> Grouped:
 
 
 def split(grouped: Grouped, shard: Codes, shards: int) -> list[Grouped]:
-    """One table per shard; `shard` gives the shard of each group."""
-    of_row = shard[grouped.group]
-    return [grouped.where(of_row == i) for i in range(shards)]
+    """One table per shard; `shard` holds the shard of each group. Groups without rows are left out.
+
+    Rows and groups are sorted by shard once; each shard gets a slice of both.
+    """
+    if shards == 1:
+        return [grouped]
+    used = np.zeros(grouped.keys.num_rows, bool)
+    used[grouped.group] = True
+    groups = np.flatnonzero(used)
+    order, key = by_group(shard[groups], shards)
+    groups = groups[order]
+    number = np.empty(grouped.keys.num_rows, np.int64)
+    number[groups] = np.arange(len(groups)) - key[shard[groups]]
+    keys = pick(grouped.keys, groups)
+    rows, row = by_group(shard[grouped.group], shards)
+    group, slot = number[grouped.group[rows]], grouped.slot[rows]
+    partials = [[take(column, rows) for column in partial] for partial in grouped.partials]
+    return [
+        Grouped(
+            keys.slice(key[i], key[i + 1] - key[i]) if keys.num_columns else without_columns(key[i + 1] - key[i]),
+            group[row[i] : row[i + 1]],
+            slot[row[i] : row[i + 1]],
+            tuple(tuple(column[row[i] : row[i + 1]] for column in partial) for partial in partials),
+        )
+        for i in range(shards)
+    ]
 
 
 def _cells(group: Codes, slot: Slots) -> tuple[npt.NDArray[np.intp], Codes, Slots, bool]:

@@ -2,6 +2,7 @@
 
     order_of(key, stop)       a stable argsort of integers
     by_group(group, n)        where the rows of each group are
+    parted(rows, part, n)     a table cut into n by the part of each row
     sort_each(key, offset)    key[offset[i]:offset[i+1]] sorted, for every i
     rank_each(key, offset)    the place of every key in its own segment, and the sorted keys
     explode(lo, hi)           the positions lo, lo+1, .. hi-1 of every range, one range after the other
@@ -27,13 +28,18 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 Key = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
+_PIECE = 1 << 28
+"""Bytes of a table that are sorted at once, about."""
 LONG = 1 << 10
 """From so many keys on, a segment is worth a call of its own."""
+_FEW = 4
+"""Up to so many different keys, a pass for each costs less than a sort."""
 TILE = 1 << 16
 """Keys of one matrix, about: what is sorted together stays in the cache."""
 
@@ -48,11 +54,16 @@ def offsets(lengths: npt.NDArray[Any]) -> Ints:
 def order_of(key: Ints, stop: int) -> Ints:
     """The stable order of integers 0 <= key < stop.
 
-    Key and row number share one integer where they fit, which sorts several times faster than an argsort.
+    A handful of keys are gathered one by one, and keys of 16 bits are sorted by their digits. Otherwise key and row
+    number share one integer where they fit, which sorts several times faster than an argsort.
     """
     rows = np.arange(len(key))
     if len(key) < 2 or bool((key[1:] >= key[:-1]).all()):
         return rows
+    if stop <= _FEW:
+        return np.concatenate([np.flatnonzero(key == value) for value in range(stop)])
+    if stop <= 1 << 16:
+        return np.argsort(key.astype(np.uint16), kind="stable")
     bits = (len(key) - 1).bit_length()
     if stop.bit_length() + bits > 63:
         return np.argsort(key, kind="stable")
@@ -62,6 +73,26 @@ def order_of(key: Ints, stop: int) -> Ints:
 def by_group(group: npt.NDArray[np.intp], n: int) -> tuple[Ints, Ints]:
     """(order, offset): the rows of group g are order[offset[g]:offset[g+1]], in the order in which they came."""
     return order_of(group, n), offsets(np.bincount(group, minlength=n))
+
+
+def parted(rows: pa.Table, part: Ints, n: int) -> list[pa.Table]:
+    """The rows of each part 0..n-1, in the order in which they came. All are sorted once.
+
+    Large tables are sorted piece by piece: text of 2 GB and more does not fit one Arrow array.
+
+    >>> [table["v"].to_pylist() for table in parted(pa.table({"v": [7, 8, 9]}), np.array([2, 0, 2]), 3)]
+    [[8], [], [7, 9]]
+    """
+    if n == 1:
+        return [rows]
+    step = max(1, _PIECE * rows.num_rows // max(1, rows.nbytes))
+    found: list[list[pa.Table]] = [[] for _ in range(n)]
+    for at in range(0, max(1, rows.num_rows), step):
+        order, offset = by_group(part[at : at + step], n)
+        piece = rows.slice(at, step).take(pa.array(order))
+        for tables, first, stop in zip(found, offset[:-1].tolist(), offset[1:].tolist(), strict=True):
+            tables.append(piece.slice(first, stop - first))
+    return [pa.concat_tables(tables) for tables in found]
 
 
 def sort_each(key: Key, offset: Ints) -> Key:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.grouped import Grouped, gather, merge, regroup, split, without_columns
+from lowwater.aggregates.sorting import parted
 from lowwater.backends.arrivals import Arrivals, conformed, facts_of, facts_table
 from lowwater.model.progress import Facts
 from lowwater.model.routing import route
@@ -110,8 +111,7 @@ class Ingest:
         if self._rows:
             table = pa.concat_tables(self._rows)
             keys = table.select(list(self._what.group_by)) if self._what.group_by else without_columns(table.num_rows)
-            of_row = route(keys, self._shards)
-            rows = [table.filter(pa.array(of_row == shard)) for shard in shards]
+            rows = list(parted(table, route(keys, self._shards), self._shards))
         nulls = self._arrivals.nulls
         counted = self._arrivals.counted
         facts = self._arrivals.facts()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater.aggregates.sorting import parted
 from lowwater.backends.arrivals import Arrivals, conformed, facts_of, facts_table
 from lowwater.joins.keyed import Keyed, equal, pick
 from lowwater.joins.oa_join import laid_out
@@ -137,8 +138,7 @@ class JoinIngest:
     def _split(self, name: str, rows: pa.Table, tables: list[dict[str, pa.Table]]) -> None:
         """Rows to the shard of their key; ended values are named by the key's columns."""
         of_row = route(rows.select(list(self._what.sides[self._side].on)), self._spread)
-        for shard, of_shard in enumerate(tables):
-            some = rows.filter(pa.array(of_row == shard))
+        for of_shard, some in zip(tables, parted(rows, of_row, self._spread), strict=False):
             if some.num_rows:
                 of_shard[name] = some
 
