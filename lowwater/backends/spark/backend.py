@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.spark import compile, session
 from lowwater.backends.spark.compile import Ingested
+from lowwater.backends.spark.handover import ROWS, reduces
 from lowwater.backends.spark.running import Checkpoint, RunningQuery, Sink, Sinks, check_apart, outlets
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.query.plan import Planned
@@ -21,11 +22,10 @@ class SparkBackend:
     def to_spark(self, plan: Planned, frames: Sequence[Ingested], shards: int | None = None) -> DataFrame:
         """Results as a DataFrame, streaming if the input is. Metrics: `lastProgress.observedMetrics["lowwater"]`."""
         spark = frames[0].spark
-        session.configure(spark)
+        session.configure(spark, *_batches(plan, frames))
         streaming = any(frame.streaming for frame in frames)
         number = shards or (int(spark.conf.get(session.PARTITIONS) or 1) if streaming else _default_shards(spark))
-        control = [compile.heartbeats(spark)] if streaming and _needs_clock(plan) else []
-        return compile.results(plan, compile.packed(plan, frames, number, False, control))
+        return _results(plan, frames, number)
 
     def collect(self, plan: Planned, frames: Sequence[Ingested], shards: int | None = None) -> pa.Table:
         """All results of batch DataFrames, sorted by window and group."""
@@ -33,8 +33,8 @@ class SparkBackend:
             raise LowwaterError("collect() needs a finite input; for a streaming DataFrame use start() or to_spark().")
         spark = frames[0].spark
         number = shards or _default_shards(spark)
-        with session.configured(spark, number):
-            rows = self.to_spark(plan, frames, number).toArrow()
+        with session.configured(spark, number, *_batches(plan, frames)):
+            rows = _results(plan, frames, number).toArrow()
         return rows.cast(plan.result_schema).sort_by(plan.order)
 
     def start(
@@ -70,7 +70,7 @@ class SparkBackend:
             control = [compile.commands(spark, place.control)]
             if _needs_clock(plan):
                 control.append(compile.heartbeats(spark))
-            with session.configured(spark, number):
+            with session.configured(spark, number, *_batches(plan, frames, late is not None)):
                 host = compile.packed(plan, frames, number, late is not None, control, direct)
                 writer = (
                     host.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(sinks)
@@ -80,6 +80,19 @@ class SparkBackend:
                 return writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
 
         return RunningQuery(plan, launch, place)
+
+
+def _results(plan: Planned, frames: Sequence[Ingested], shards: int) -> DataFrame:
+    streaming = any(frame.streaming for frame in frames)
+    control = [compile.heartbeats(frames[0].spark)] if streaming and _needs_clock(plan) else []
+    return compile.results(plan, compile.packed(plan, frames, shards, False, control))
+
+
+def _batches(plan: Planned, frames: Sequence[Ingested], late: bool = False) -> tuple[int, bool]:
+    """How many rows Spark may hand over at once, and whether the limit in bytes can be lifted."""
+    rows = min(frame.batch_rows(plan, port, late) for port, frame in enumerate(frames))
+    free = reduces(plan, late)
+    return (rows if free else ROWS), free
 
 
 def _needs_clock(plan: Planned) -> bool:

@@ -39,6 +39,9 @@ class Ingested(Protocol):
 
     def ingested(self, plan: Planned, port: int, shards: int, late: bool) -> DataFrame: ...
 
+    def batch_rows(self, plan: Planned, port: int, late: bool) -> int:
+        """Rows that may come from Spark in one Arrow batch where no number of bytes bounds it."""
+
 
 def packed(
     plan: Planned,

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BooleanType
 
 from lowwater.backends.spark.backend import SparkBackend
+from lowwater.backends.spark.handover import ROWS, fixed_or_not, handed_over
 from lowwater.backends.spark.host import MESSAGE, IngestRun
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.operators.base import Batch
@@ -28,10 +29,11 @@ KEEP = "__lw_keep"
 
 @dataclass(frozen=True)
 class SparkFrame:
-    """A DataFrame and whether it carries marks of a select."""
+    """A DataFrame, whether it carries marks of a select, and what bounds the batches that apply() reads."""
 
     df: DataFrame
     keep: str | None = None
+    applied_rows: int = ROWS
 
     @property
     def backend(self) -> SparkBackend:
@@ -47,8 +49,13 @@ class SparkFrame:
 
     def ingested(self, plan: Planned, port: int, shards: int, late: bool) -> DataFrame:
         """Spark's scan hands over the columns that the plan reads, or all where late rows are wanted whole."""
-        columns = [f"`{name}`" for name in (self.df.columns if late else plan.read_by(port))]
-        return self.df.select(*columns).mapInArrow(IngestRun(plan, port, shards, late), MESSAGE)
+        return handed_over(self.df, self._handed(plan, port, late), IngestRun(plan, port, shards, late), MESSAGE)
+
+    def batch_rows(self, plan: Planned, port: int, late: bool) -> int:
+        return min(self.applied_rows, fixed_or_not(self.df.schema, self._handed(plan, port, late)))
+
+    def _handed(self, plan: Planned, port: int, late: bool) -> list[str]:
+        return list(self.df.columns if late else plan.read_by(port))
 
     @property
     def schema(self) -> pa.Schema:
@@ -60,7 +67,7 @@ class SparkFrame:
         df = _analysed(lambda: self.df.withColumn(KEEP, marked), condition)
         if not isinstance(df.schema[KEEP].dataType, BooleanType):
             raise LowwaterError(f"where() needs a condition, but {condition!r} is not true or false.")
-        return SparkFrame(df, KEEP)
+        return replace(self, df=df, keep=KEEP)
 
     def with_column(self, name: str, expression: str) -> SparkFrame:
         value = F.expr(expression)
@@ -74,7 +81,9 @@ class SparkFrame:
 
     def apply(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> SparkFrame:
         out = schema if self.keep is None else schema.append(pa.field(KEEP, pa.bool_()))
-        return replace(self, df=self.df.mapInArrow(ApplyRun(function, schema), from_arrow_schema(out)))
+        rows = min(self.applied_rows, fixed_or_not(self.df.schema, self.df.columns))
+        df = self.df.mapInArrow(ApplyRun(function, schema), from_arrow_schema(out))
+        return replace(self, df=df, applied_rows=rows)
 
 
 class ApplyRun:

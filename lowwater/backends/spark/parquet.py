@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from lowwater.backends.opening import open_ingest
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.frame import SparkFrame
+from lowwater.backends.spark.handover import ROWS
 from lowwater.backends.spark.host import MESSAGE, addressed, run_number
 from lowwater.errors import LowwaterError
 from lowwater.query.plan import Planned
@@ -82,6 +83,10 @@ class ParquetFrame:
         columns = self.schema.names if late else plan.read_by(port)
         run = ParquetRun(plan, port, shards, late, tuple(columns))
         return reader.load(self.path).select("path", "modificationTime").mapInArrow(run, MESSAGE)
+
+    def batch_rows(self, plan: Planned, port: int, late: bool) -> int:
+        """Spark hands over paths only."""
+        return ROWS
 
 
 class ParquetRun:

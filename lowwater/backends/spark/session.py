@@ -1,7 +1,7 @@
 """What lowwater needs of a Spark session: set where it may be set, asked for in one sentence where not.
 
 state store   transformWithState needs the RocksDB provider (a setting of the session, may be changed while running)
-Arrow batch   larger record batches into Python: fewer crossings
+Arrow batch   how many rows, and how many bytes at most, Spark hands to Python at once (handover.py)
 package       executors that are other processes get lowwater shipped as a zip
 """
 
@@ -12,64 +12,87 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import lowwater
+from lowwater.backends.spark.handover import DEFAULT_ROWS
 from lowwater.errors import NeedsConfiguration
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+NO_LIMIT = "2147483647"
+"""The one value at which Spark does not look at the bytes of a batch."""
+LIFTED = "spark.lowwater.byteLimitLifted"
+"""A mark on the session: the limit in bytes was lifted by lowwater and not by the user."""
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 _shipped: set[str] = set()
 
 
 def settings(shards: int | None = None) -> dict[str, str]:
-    wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true", ARROW_ROWS: "100000"}
+    wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
     return wanted if shards is None else wanted | {PARTITIONS: str(shards)}
 
 
-def configure(spark: SparkSession) -> None:
-    """Sets what a query started later will need, and ships the package."""
-    for name, value in settings().items():
-        if name == ARROW_ROWS and spark.conf.get(name, "10000") != "10000":
-            continue  # the user has chosen a size
-        _set(spark, name, value)
+def byte_limit(spark: SparkSession, of_batch: int, rows: int, free: bool) -> dict[str, str | None]:
+    """Settings that lift the limit of an Arrow batch in bytes for a query, or put it back where another query of ours
+    has lifted it. It is lifted where `free` asks for it and the `of_batch` rows of a batch are no more than the `rows`
+    that bound it safely. A limit that the user has chosen stays."""
+    chosen = spark.conf.getAll
+    ours = LIFTED in chosen
+    if ARROW_BYTES in chosen and not ours:
+        return {}
+    if free and 0 < of_batch <= rows:
+        return {ARROW_BYTES: NO_LIMIT, LIFTED: "true"}
+    return {ARROW_BYTES: None, LIFTED: None} if ours else {}
+
+
+def configure(spark: SparkSession, rows: int, free: bool) -> None:
+    """Sets what a query started later will need, and ships the package.
+
+    The settings stay on the session, where they hold for the user's own functions too. So the number of rows is left as
+    it is, and the limit in bytes is lifted only where no more rows than Spark's default come in a batch.
+    """
+    of_batch = int(spark.conf.get(ARROW_ROWS) or 0)
+    _set(spark, {**settings(), **byte_limit(spark, of_batch, min(rows, DEFAULT_ROWS), free)})
     ship(spark)
 
 
 @contextmanager
-def configured(spark: SparkSession, shards: int) -> Iterator[None]:
-    """As `configure`, for a query started inside; the session is given back as it was."""
-    before = {name: spark.conf.get(name, None) for name in settings(shards)}
-    for name, value in settings(shards).items():
-        if name == ARROW_ROWS and (before[name] or "10000") != "10000":
-            continue
-        _set(spark, name, value)
+def configured(spark: SparkSession, shards: int, rows: int, free: bool) -> Iterator[None]:
+    """Sets what a query started inside needs; the session is given back as it was. Spark copies the settings of the
+    session when a query starts, and reads them in its tasks."""
+    chosen = spark.conf.getAll
+    of_batch = int(chosen.get(ARROW_ROWS, rows))
+    limit = byte_limit(spark, of_batch, rows, free)
+    wanted = {**settings(shards), ARROW_ROWS: str(of_batch), **limit}
+    _set(spark, wanted)
     ship(spark)
     try:
         yield
     finally:
-        for name, earlier in before.items():
-            if earlier is None:
+        _set(spark, {name: chosen.get(name) for name in wanted})
+
+
+def _set(spark: SparkSession, wanted: Mapping[str, str | None]) -> None:
+    """Sets what has a value and unsets what has none."""
+    for name, value in wanted.items():
+        try:
+            if value is None:
                 spark.conf.unset(name)
             else:
-                spark.conf.set(name, earlier)
-
-
-def _set(spark: SparkSession, name: str, value: str) -> None:
-    try:
-        spark.conf.set(name, value)
-    except Exception as error:  # a locked-down session: what kind of error depends on the deployment
-        raise NeedsConfiguration(
-            f"lowwater could not set {name}={value} on this Spark session; set it where the session is built."
-        ) from error
+                spark.conf.set(name, value)
+        except Exception as error:  # a locked-down session: what kind of error depends on the deployment
+            raise NeedsConfiguration(
+                f"lowwater could not set {name}={value} on this Spark session; set it where the session is built."
+            ) from error
 
 
 def ship(spark: SparkSession) -> None:

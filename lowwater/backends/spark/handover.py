@@ -1,0 +1,135 @@
+"""The handover of rows from Spark's scan to Python: what it costs, and what bounds a batch (decision 0023).
+
+Spark asks the Arrow writer for its size after every row, which is two thirds of the cost of the handover. With
+`spark.sql.execution.arrow.maxBytesPerBatch` at 2147483647 Spark skips that check. Then only the number of rows bounds a
+batch:
+
+    all columns of fixed width      100,000 rows
+    n columns of variable width     40,000 / n rows, at most 10,000: Spark's own default
+
+So a batch with text in it stays below 256 MB while its values have less than 6.7 kB on average.
+
+Spark knows one value of each setting per query, so both hold for the packed messages and results too. Their blobs may
+have many MB each, and no number of rows bounds them. So it is lifted only for plans whose messages are small
+whatever is read: all rows are reduced where they are read, to partials of constant size. Others keep the byte limit.
+
+Timestamps travel as integers, which Spark writes faster, and become timestamps again without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    NumericType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    YearMonthIntervalType,
+)
+
+from lowwater.query.plan import Plan, Planned
+
+ROWS = 100_000
+"""Rows of a batch of fixed width, and of the batches that ingest works on."""
+DEFAULT_ROWS = 10_000
+"""Spark's own limit, which was its only one before there was a limit in bytes."""
+_TEXTS = 40_000
+"""Values of variable width in a batch."""
+_BYTES = 1 << 26
+_TIMES = pa.timestamp("us", "UTC")
+_FIXED = (
+    BooleanType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    NumericType,
+    TimestampNTZType,
+    TimestampType,
+    YearMonthIntervalType,
+)
+
+Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def rows_of_batch(types: Iterable[DataType]) -> int:
+    """The rows of a batch of these columns where no number of bytes bounds it.
+
+    >>> from pyspark.sql.types import LongType, StringType
+    >>> [rows_of_batch([LongType(), *[StringType()] * n]) for n in (0, 1, 4, 8)]
+    [100000, 10000, 10000, 5000]
+    """
+    varying = sum(not isinstance(type, _FIXED) for type in types)
+    return min(DEFAULT_ROWS, max(1, _TEXTS // varying)) if varying else ROWS
+
+
+def reduces(plan: Planned, late: bool) -> bool:
+    """Whether a run sends partials of constant size and no rows."""
+    if late or not isinstance(plan, Plan) or plan.sends_rows:
+        return False
+    return all(aggregate.bounded for _, aggregate in plan.what.aggregates)
+
+
+def handed_over(df: DataFrame, columns: Sequence[str], run: Run, schema: str) -> DataFrame:
+    """`run` over these columns of a DataFrame. It gets them in their own types, timestamps in UTC."""
+    types = {name: df.schema[name].dataType for name in columns}
+    times = tuple(name for name, type in types.items() if isinstance(type, TimestampType))
+    return df.select(*(_handed(name, name in times) for name in columns)).mapInArrow(Restored(run, times), schema)
+
+
+def fixed_or_not(schema: StructType, columns: Sequence[str]) -> int:
+    """`rows_of_batch` of some columns of a schema."""
+    return rows_of_batch(schema[name].dataType for name in columns)
+
+
+def _handed(name: str, is_time: bool) -> Column:
+    quoted = "`" + name.replace("`", "``") + "`"
+    return F.unix_micros(quoted).alias(name) if is_time else F.col(quoted)
+
+
+class Restored:
+    """A run over batches as they were before the handover: timestamps instead of integers, and few large batches."""
+
+    def __init__(self, run: Run, times: Sequence[str]) -> None:
+        self._run, self._times = run, frozenset(times)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self._run(self._timed(batch) for batch in gathered(batches, ROWS))
+
+    def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            column.view(_TIMES) if name in self._times else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of `rows` rows and more, or of 64 MB, because work per batch is not free.
+
+    >>> small = [pa.record_batch({"v": [n]}) for n in range(5)]
+    >>> [batch["v"].to_pylist() for batch in gathered(small, 2)]
+    [[0, 1], [2, 3], [4]]
+    """
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= rows or sum(b.nbytes for b in waiting) >= _BYTES:
+            yield from _together(waiting)
+            waiting = []
+    yield from _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) < 2:
+        return batches
+    together: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return together
