@@ -91,8 +91,7 @@ def fixed_or_not(schema: StructType, columns: Sequence[str]) -> int:
 
 
 def _handed(name: str, is_time: bool) -> Column:
-    quoted = "`" + name.replace("`", "``") + "`"
-    return F.unix_micros(quoted).alias(name) if is_time else F.col(quoted)
+    return F.unix_micros(f"`{name}`").alias(name) if is_time else F.col(f"`{name}`")
 
 
 class Restored:
