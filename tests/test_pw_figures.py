@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -132,3 +133,23 @@ def test_a_claim_on_propagation_fails_of_joins_that_tell_the_same() -> None:
     early, late = Ran(told={1: 2.0, 2: 3.0}), Ran(told={1: 2.0})
     assert propagation.no_later(early, late)
     assert not propagation.no_later(late, early)
+
+
+def test_a_claim_on_propagation_fails_if_a_value_is_told_more_often_than_it_is_ended() -> None:
+    both = streams()
+    value = both[0].punctuations["key"][0].as_py()
+    assert value in both[1].punctuations["key"].to_pylist()
+    for times, holds in ((1, True), (2, True), (3, False)):
+        ran = Ran([replace(SAMPLE, at=1000.0)], times=Counter({value: times}))
+        assert propagation.not_repeated(ran, both) is holds
+    assert not propagation.not_repeated(Ran([replace(SAMPLE, at=1000.0)], times=Counter({-1: 1})), both)
+    assert not propagation.not_repeated(Ran([SAMPLE], times=Counter({value: 1})), both), "it is ended later"
+
+
+def test_a_run_counts_every_report_of_a_value() -> None:
+    """A short window, so that a value that one stream has ended is forgotten before the other ends it."""
+    both = streams()
+    ran = run(PWJoin(spec(0.1, 0.1)), both, 5, 1, SECOND // 10)
+    assert ran.again > 0
+    assert set(ran.times) == set(ran.told)
+    assert propagation.not_repeated(ran, both)

@@ -93,7 +93,10 @@ def test_many_disjoint_ranges_are_searched_and_not_gone_through() -> None:
     ranges = Ranges.of(pa.array(low), pa.array(low + 2))
     ended.spans.add(ranges, low, np.zeros(len(low), np.bool_))
     assert ended.rows == 10_000
-    assert len(ended.spans_left(20_000, 7)) == len(ended.over) == 5_000
+    left = ended.spans_left(20_000)
+    ended.finish_ranges(left, 7)
+    assert len(left) == len(ended.over) == 5_000
+    assert len(ended.spans_left(20_000)) == 0, "each leaves once"
     gaps = Ranges.of(pa.array(low + 2), pa.array(low + 4))
     ended.finish_ranges(gaps.where(gaps.low < 20_000), 9)
     assert ended.over.to_pylist() == [(0, 20_000)]

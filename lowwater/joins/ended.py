@@ -10,6 +10,11 @@ kept in order (ranges.py). What has ended is in one of two states, by the paper'
 
 A promise is forgotten when the inputs have progressed past all windows that could still reach the time it was
 propagated at; without a window it is kept for ever, so that rows which break it are told.
+
+Two bounds move over the punctuated values: that of the rows that have left (`left`), and that of the promises that are
+of no use any more (`forget`). The second is never beyond the first. Where values are propagated early, the first has
+passed a promise before the second reaches it, and the promise is among the propagated by then. Where they are not, only
+the second moves, until the other inputs have ended, and positions are those of `_kept_from` (pwjoin.py).
 """
 
 from __future__ import annotations
@@ -105,11 +110,9 @@ class EndedValues:
         """The values whose last row has left now that rows below `bound` have."""
         return [part.keyed.rows.take(pa.array(rows)) for part, rows in self.punctuated.invalidate(bound) if len(rows)]
 
-    def spans_left(self, bound: int, at: int) -> Ranges:
-        """The ranges whose last row has left now that rows below `bound` have; they are propagated at `at`."""
-        gone = self.spans.ranges.where(~self.spans.over & (self.spans.last < bound))
-        self.finish_ranges(gone, at)
-        return gone
+    def spans_left(self, bound: int) -> Ranges:
+        """The ranges whose last row has left now that rows below `bound` have, and that are not yet propagated."""
+        return self.spans.ranges.where(~self.spans.over & (self.spans.last < bound))
 
     def finish_ranges(self, ranges: Ranges, at: int) -> None:
         """Ranges that are propagated now."""
@@ -138,7 +141,8 @@ class EndedValues:
 
     @property
     def rows(self) -> int:
-        return self.punctuated.rows + self.propagated.rows + len(self.spans.ranges)
+        """How many single values and ranges are remembered."""
+        return self.punctuated.live_rows + self.propagated.live_rows + len(self.spans.ranges)
 
     # -- state -----------------------------------------------------------------------------------------------------
 

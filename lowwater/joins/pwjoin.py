@@ -164,7 +164,7 @@ class PWJoin(OAJoin):
             theirs = self._of(i, values)
             over = self.ended[i].is_over(theirs)
             new &= ~over
-            self.ended[i].finish(theirs.where(self.ended[i].has(theirs) & ~over), reached)
+            self.ended[i].finish(theirs.where(self.ended[i].punctuated.holds(theirs)), reached)
             if self.ports > 2:  # where there is one other, it has let go them when this side ended them
                 self._purge(i, values, out)
         values = values.where(new)
@@ -181,8 +181,10 @@ class PWJoin(OAJoin):
             for rows in ended.left(bound) if self._early(i) or bound == END else []:
                 self._propagate(Keyed.of(rows, ended.on, np.zeros(rows.num_rows, np.int64)), i, out)
             if self._early(i) or bound == END:
-                self._tell(ended.spans_left(bound, self._reached()), out)
-            ended.forget(self._forgotten())
+                self._propagate_ranges(ended.spans_left(bound), i, out)
+        for ended in self.ended:  # only now: what one side has propagated is not reported again for another
+            if ended.any:
+                ended.forget(self._forgotten())
 
     def settle(self) -> list[Message]:
         for ended in self.ended:
@@ -248,7 +250,22 @@ class PWJoin(OAJoin):
         over = (last == NEVER) & self._early(port)
         waits = ~over & self._early(port)
         self.ended[port].spans.add(ranges, np.where(waits, last, self._kept_from(last)), over)
-        self._tell(ranges.where(over), out)
+        self._propagate_ranges(ranges.where(over), port, out)
+
+    def _propagate_ranges(self, ranges: Ranges, port: int, out: list[Message]) -> None:
+        """As `_propagate`, of ranges: what of them another side has propagated before is not reported again."""
+        if not len(ranges):
+            return
+        reached = self._reached()
+        new = ranges
+        self.ended[port].finish_ranges(ranges, reached)
+        for i in self._others(port):
+            theirs = self.ended[i]
+            new = new.minus(theirs.over)
+            theirs.finish_ranges(ranges.meet(theirs.spans.ranges).minus(theirs.over), reached)
+            if self.ports > 2:
+                self._let_go(i, self._purge_ranges(i, ranges, []), out)
+        self._tell(new, out)
 
     def _purge_ranges(self, port: int, ranges: Ranges, others: list[int]) -> list[tuple[Part, Ints]]:
         """Lets go the rows of a side in ranges that all `others` have ended, too."""

@@ -91,11 +91,14 @@ class Side:
         return count
 
     def invalidate(self, bound: int, which: bool = True) -> list[tuple[Part, Ints]]:
-        """Lets go the rows with a position below `bound`; which those are, if asked, of the ones that had not left."""
+        """Lets go the rows with a position below `bound`; which those are, if asked, of the ones that had not left.
+
+        A bound only moves forward: rows that have left do not come back when a lower bound is asked for later.
+        """
         left = []
         for part in self.parts:
             until = 0 if bound <= part.least else len(part) if bound > part.most else part.keyed.before(bound)
-            if until == part.passed:
+            if until <= part.passed:
                 continue
             since, part.passed = part.passed, until
             if not which and part.alive is None:  # their number is enough, for which they need no order

@@ -20,6 +20,7 @@ fixed cost of a call.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -72,8 +73,13 @@ class Ran:
     """The results in order, each as one number."""
     told: dict[int, float] = field(default_factory=dict)
     """When the output was first told of each ended value."""
-    again: int = 0
-    """How often it was told of a value that it had been told of before."""
+    times: Counter[int] = field(default_factory=Counter)
+    """How often each ended value was reported."""
+
+    @property
+    def again(self) -> int:
+        """Reports of values that had been reported before."""
+        return self.times.total() - len(self.times)
 
     @property
     def end(self) -> Sample:
@@ -161,7 +167,7 @@ class Watch:
                 self.pairs.append(ids[0] * FEW + ids[1])
             elif isinstance(one, Ended) and message is not ALL:  # at the end of the streams nobody needs to be told
                 for value in one.values.column("key").to_pylist():
-                    self.ran.again += value in self.ran.told
+                    self.ran.times[value] += 1
                     self.ran.told.setdefault(value, until / SECOND)
 
     def sample(self, until: int) -> Sample:
