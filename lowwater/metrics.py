@@ -84,10 +84,16 @@ def _shown(value: object) -> str | None:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Totals since the query first started, and the state it holds now."""
+    """Totals since the query first started, and the state it holds now.
+
+    `rows` counts all rows read from all inputs. Of these, `null_rows` have no progress value and `punctuations` are
+    promises; no row is in both. The rest, rows - null_rows - punctuations, is data, whether or not a filter keeps it.
+    """
 
     rows: int = 0
     null_rows: int = 0
+    punctuations: int = 0
+    """Rows that are punctuations and no data: those of `punctuated(when=)` without data=True, and of `ends(when=)`."""
     late_rows: int = 0
     dropped_rows: int = 0
     result_rows: int = 0
@@ -131,6 +137,7 @@ class Metrics:
         return Metrics(
             rows=first.rows,
             null_rows=first.null_rows,
+            punctuations=first.punctuations,
             low_watermark=first.low_watermark,
             closed_below=first.closed_below,
             by_source=first.by_source,

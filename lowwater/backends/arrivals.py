@@ -38,6 +38,8 @@ class Arrivals:
         self._waiting: list[tuple[Ints, pa.ChunkedArray | None]] = []
         self._nulls: list[pa.Table] = []
         self.read = 0
+        self.punctuations = 0
+        """Rows read that are punctuations and no data."""
         self.selected = 0
         self.span: tuple[int, int] | None = None
         """The smallest and largest time of the rows that the select let through."""
@@ -47,13 +49,15 @@ class Arrivals:
         self.read += table.num_rows
         time = table.column(self._time)
         marks = self._input.punctuation
-        is_mark = None if marks is None else pc.fill_null(table.column(marks.when), False)
+        is_mark = None if marks is None or marks.data else pc.fill_null(table.column(marks.when), False)
         missing = pc.is_null(time) if is_mark is None else pc.and_(pc.is_null(time), pc.invert(is_mark))
         if time.null_count and pc.any(missing).as_py():
             self._nulls.append(self.as_given(self._let_through(table.filter(missing))))
         present = pc.is_valid(time) if time.null_count else None
+        if marks is not None:
+            self.promise(table)
         if is_mark is not None:
-            self.promise(table.filter(is_mark))
+            self.punctuations += pc.sum(is_mark).as_py() or 0
             rows = pc.invert(is_mark)
             present = rows if present is None else pc.and_(rows, present)
         if present is not None:
@@ -131,9 +135,9 @@ class Arrivals:
         return pa.concat_tables(self._nulls) if self._nulls else None
 
     @property
-    def counted(self) -> tuple[int, int]:
-        """Rows read, and rows without a progress value."""
-        return self.read, sum(table.num_rows for table in self._nulls)
+    def counted(self) -> tuple[int, int, int]:
+        """Rows read; of these, rows without a progress value, and rows that are punctuations and no data."""
+        return self.read, sum(table.num_rows for table in self._nulls), self.punctuations
 
     def facts(self) -> Facts:
         self._observe()

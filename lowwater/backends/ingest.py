@@ -35,8 +35,8 @@ class Run:
     grouped: Grouped | None
     rows: pa.Table | None
     nulls: pa.Table | None
-    counted: tuple[int, int]
-    """Rows read and rows without a progress value, of the whole run (the same in every shard)."""
+    counted: tuple[int, int, int]
+    """Rows read, rows without a progress value and punctuations, of the whole run (the same in every shard)."""
     span: tuple[int, int] | None
     """The smallest and largest time of the rows that the select let through, of the whole run."""
     selected: int = 0
@@ -142,6 +142,7 @@ def encode(run: Run, bucket: Bucket) -> bytes:
             "port": [run.port],
             "read": [run.counted[0]],
             "nulls": [run.counted[1]],
+            "punctuations": [run.counted[2]],
             "selected": [run.selected],
             "first": pa.array([first], pa.int64()),
             "last": pa.array([last], pa.int64()),
@@ -168,7 +169,7 @@ def decode(data: bytes, plan: Plan, bucket: Bucket) -> Run:
         _partials(tables, bucket),
         tables.get("rows"),
         tables.get("nulls"),
-        (head["read"], head["nulls"]),
+        (head["read"], head["nulls"], head["punctuations"]),
         None if head["first"] is None else (head["first"], head["last"]),
         head["selected"],
     )

@@ -23,7 +23,7 @@ from lowwater.state.segments import Segment
 
 
 class Counted(Protocol):
-    """A run of one input, as far as progress goes: what it tells of it, rows read, and rows without a time."""
+    """A run of one input, as far as progress goes: its facts, rows read, rows without a time, and punctuations."""
 
     @property
     def port(self) -> int: ...
@@ -32,7 +32,7 @@ class Counted(Protocol):
     def facts(self) -> Facts: ...
 
     @property
-    def counted(self) -> tuple[int, int]: ...
+    def counted(self) -> tuple[int, int, int]: ...
 
 
 class Inputs:
@@ -44,6 +44,7 @@ class Inputs:
         self.started: str | None = None
         self.read = 0
         self.nulls = 0
+        self.punctuations = 0
 
     def begin(self, started: str | None) -> None:
         """A micro-batch; the first one of a start of the query finds that the query has been down."""
@@ -61,9 +62,10 @@ class Inputs:
             if clock is not None:
                 progress.hear(clock)
         for run in runs:
-            read, nulls = run.counted
+            read, nulls, punctuations = run.counted
             self.read += read
             self.nulls += nulls
+            self.punctuations += punctuations
             self.progress[run.port].learn(run.facts)
 
     def tick(self, clock: int | None) -> None:
@@ -85,13 +87,14 @@ class Inputs:
     def snapshot(self) -> tuple[dict[str, Any], list[Segment[Any]]]:
         progress = [Segment.of(tables, tables) for tables in (p.tables() for p in self.progress)]
         ids = [segment.id for segment in progress]
-        return {"progress": ids, "started": self.started, "counted": [self.read, self.nulls]}, progress
+        counted = [self.read, self.nulls, self.punctuations]
+        return {"progress": ids, "started": self.started, "counted": counted}, progress
 
     def restore(self, head: dict[str, Any], load: Load) -> None:
         for progress, id in zip(self.progress, head["progress"], strict=True):
             progress.restore(load(id).value)
         self.started = head["started"]
-        self.read, self.nulls = head["counted"]
+        self.read, self.nulls, self.punctuations = head["counted"]
 
     def sources(self, ticks: Sequence[Ticks]) -> Sources:
         """All sources, in the ticks of each port. The slowest hold back the others, until all have ended."""

@@ -40,8 +40,8 @@ class JoinRun:
 
     port: int
     facts: Facts
-    counted: tuple[int, int]
-    """Rows read and rows without a progress value, of the whole run (the same in every shard)."""
+    counted: tuple[int, int, int]
+    """Rows read, rows without a progress value and punctuations, of the whole run (the same in every shard)."""
     keyed: Keyed | None
     tables: dict[str, pa.Table]
     """Rows behind the end of their value, rows with a null key, rows without progress; ended values and ranges; all
@@ -87,6 +87,7 @@ class JoinIngest:
                     self._mark(marks)
                     self._arrivals.promise(marks)  # a row may end a value and time at once
                     self._arrivals.read += marks.num_rows
+                    self._arrivals.punctuations += marks.num_rows
                     table = table.filter(pc.invert(is_mark))
         found = self._arrivals.take(table)
         if found is not None:
@@ -108,10 +109,9 @@ class JoinIngest:
             self._end(pa.concat_tables(self._marks).combine_chunks(), self._ends, tables)
         if self._late and self._arrivals.nulls is not None:  # what belongs to no key goes to the first shard
             tables[0][MISSING] = self._arrivals.nulls
-        read, missing = self._arrivals.counted
-        head = pa.table(
-            {"port": [self._port], "read": [read], "missing": [missing], "marked": pa.array([self._marked], pa.int64())}
-        )
+        read, missing, punctuations = self._arrivals.counted
+        counted = {"port": [self._port], "read": [read], "missing": [missing], "punctuations": [punctuations]}
+        head = pa.table({**counted, "marked": pa.array([self._marked], pa.int64())})
         facts = facts_table(self._arrivals.facts())
         return [pack({"head": head, "facts": facts, **of_shard}) for of_shard in tables]
 
@@ -213,7 +213,7 @@ def decode_join(data: bytes, plan: JoinPlan) -> JoinRun:
     return JoinRun(
         head["port"],
         facts_of(tables["facts"], plan.inputs[head["port"]].policy),
-        (head["read"], head["missing"]),
+        (head["read"], head["missing"], head["punctuations"]),
         Keyed.of_tables(tables) if "keyed" in tables else None,
         {name: tables[name] for name in (BROKEN, NULLS, MISSING, ENDED, RANGES, ALL_ROWS) if name in tables},
         head["marked"],

@@ -214,6 +214,7 @@ class JoinShard:
         return Metrics(
             rows=self.inputs.read,
             null_rows=self.inputs.nulls,
+            punctuations=self.inputs.punctuations,
             late_rows=counts.late,
             dropped_rows=dropped,
             result_rows=results,

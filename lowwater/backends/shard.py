@@ -235,6 +235,7 @@ class Shard:
         return Metrics(
             rows=self.inputs.read,
             null_rows=self.inputs.nulls,
+            punctuations=self.inputs.punctuations,
             late_rows=counts.late,
             dropped_rows=counts.dropped,
             result_rows=counts.results - self.flushing.rows,

@@ -48,9 +48,32 @@ def learned(quantile: float = 0.999, margin: float = 1.0, warmup: int = 1000) ->
     return Disorder(lambda ticks: Learned(quantile, margin, warmup))
 
 
-def punctuated(when: str, upto: str, closed: bool = True) -> Disorder:
-    """Progress is in the data: rows for which column `when` is true promise that no row up to column `upto` follows."""
-    return Disorder(lambda ticks: Policy(), PunctuatedBy(when, upto, closed))
+def punctuated(when: str, upto: str, closed: bool = True, data: bool = False) -> Disorder:
+    """Progress is in the data: rows for which column `when` is true promise that no row up to column `upto` follows.
+
+    closed   whether rows at `upto` itself are ended, too
+    data     whether a row that promises is also data. By default it is a punctuation and nothing else: it is in no
+             window and joins nothing, and `Metrics.punctuations` counts it. With data=True it is a row like any other,
+             and is not counted there
+
+    A promise takes effect after all rows of its micro-batch. So a row with data=True is never late by its own promise,
+    even if `upto` is beyond its own time.
+
+    >>> import lowwater as lw
+    >>> def counted(**reading):
+    ...     rows = [{"ts": 3, "last": False}, {"ts": 4, "last": True}, {"ts": 12, "last": False}]
+    ...     disorder = lw.punctuated("last", "ts", **reading)
+    ...     stream = lw.stream(pa.Table.from_pylist(rows), progress="ts", disorder=disorder)
+    ...     query = stream.window(10).agg(n=lw.count()).start()
+    ...     query.push(rows)
+    ...     query.finish()
+    ...     return query.result()["n"].to_pylist(), query.metrics().rows, query.metrics().punctuations
+    >>> counted()
+    ([1, 1], 3, 1)
+    >>> counted(data=True)
+    ([2, 1], 3, 0)
+    """
+    return Disorder(lambda ticks: Policy(), PunctuatedBy(when, upto, closed, data))
 
 
 @dataclass(frozen=True)

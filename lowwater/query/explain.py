@@ -70,7 +70,8 @@ def progress(i: Input, time: str, ticks: Ticks) -> str:
     )
     text = f"{time}, {policy}"
     if i.punctuation is not None:
-        text += f"; rows with {i.punctuation.when} are punctuations up to {i.punctuation.upto}"
+        what = "punctuations and data" if i.punctuation.data else "punctuations"
+        text += f"; rows with {i.punctuation.when} are {what} up to {i.punctuation.upto}"
     if i.source is not None:
         text += f"; per {i.source}, the slowest counts"
     if i.idle is not None:

@@ -50,11 +50,15 @@ OPERATORS: dict[str, type[Aggregation]] = {
 
 @dataclass(frozen=True)
 class PunctuatedBy:
-    """Rows that are punctuations: `when` is true, `upto` says how far, `closed` whether that value itself is ended."""
+    """Rows that are punctuations: `when` is true, `upto` says how far, `closed` whether that value itself is ended.
+
+    With `data` these rows are data, too.
+    """
 
     when: str
     upto: str
     closed: bool = True
+    data: bool = False
 
 
 @dataclass(frozen=True)

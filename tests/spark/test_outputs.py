@@ -56,6 +56,28 @@ def test_late_and_null_rows_come_out_with_their_reason_and_are_counted(spark: Sp
     assert (metrics.rows, metrics.null_rows, metrics.late_rows, metrics.dropped_rows) == (7, 1, 2, 1)
 
 
+@pytest.mark.parametrize(("data", "count", "punctuations"), [(False, 2, 1), (True, 3, 0)])
+def test_rows_that_promise_are_counted_as_punctuations_or_as_data(
+    spark: SparkSession, tmp_path: Path, data: bool, count: int, punctuations: int
+) -> None:
+    """The third row ends the first window, beyond its own time; the row of the second file is late by it."""
+    source, results = tmp_path / "in", str(tmp_path / "out")
+    write_part(table([1, 3, 4, 12], [0, 0, 1, 0]), source, 0)
+    write_part(table([2], [0]), source, 1)
+    frame = streaming(spark, source).selectExpr("*", "key = 1 AS end", "ts + INTERVAL 5 SECONDS AS upto")
+    disorder = lw.punctuated("end", "upto", data=data)
+    stream = lw.stream(frame, name="rows", progress="ts", disorder=disorder)
+    query = (
+        stream.window("9 seconds", origin="2023-11-14T22:13:20Z")
+        .agg(n=lw.count())
+        .start(checkpoint=str(tmp_path / "checkpoint"), results=results, trigger=ONCE)
+    )
+    query.await_termination()
+    metrics = query.metrics()
+    assert (metrics.rows, metrics.punctuations, metrics.null_rows, metrics.late_rows) == (5, punctuations, 0, 1)
+    assert [row.n for row in spark.read.parquet(results).orderBy("window_start").collect()] == [count]
+
+
 def test_progress_output_names_the_source_that_holds_back(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "in"
     write_part(table([0, 50, 7], [1, 1, 2]), source, 0)
