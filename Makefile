@@ -1,18 +1,19 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check bench clean
+.PHONY: help setup java demo test check soak bench clean
 
 # The first interpreter that starts and is new enough; a shim that cannot start its version counts as absent.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
-# A process a core; tests that need Spark go to one of them, which has the session (tests/conftest.py).
+# One process per core; each that gets a test with Spark has a session of its own (tests/conftest.py).
 TESTS ?= --numprocesses auto
 
 help:
 	@echo 'make setup   create .venv, install lowwater with all it needs, check that Java 17+ is there'
 	@echo 'make demo    a window query over a disordered stream, end to end'
-	@echo 'make test    the tests'
-	@echo 'make check   lint, format, types, import layers, then the tests'
+	@echo 'make test    lint, format, types, import layers, and the tests'
+	@echo 'make check   lint, format, types and import layers'
+	@echo 'make soak    the tests over many more cases: an hour or more'
 	@echo 'make bench   the sliding-window benchmark'
 	@echo 'make clean   remove caches and build products; .venv stays'
 
@@ -44,7 +45,7 @@ $(BIN)/pip:
 demo: setup
 	$(BIN)/lowwater demo
 
-test: setup
+test: check
 	$(BIN)/python -m pytest $(TESTS)
 
 check: setup
@@ -52,7 +53,9 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest $(TESTS)
+
+soak: setup
+	LOWWATER_SOAK=2000 $(BIN)/python -m pytest $(TESTS)
 
 bench: setup
 	$(BIN)/lowwater bench sliding

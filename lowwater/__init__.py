@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from lowwater.aggregates import (
     UserAggregate,
@@ -33,20 +33,26 @@ from lowwater.aggregates import (
     var_pop,
     variance,
 )
+from lowwater.declare import open_stream
 from lowwater.errors import LowwaterError
-from lowwater.joined import Joined
 from lowwater.model.ticks import Length
 from lowwater.operators.flush import lazy_flush, slow_flush
 from lowwater.query.disorder import Disorder, delay, delay_rows, idle, learned, ordered, punctuated
-from lowwater.stream import Query, Stream, open_stream
+from lowwater.relation import Relation, joined_relation
 
 __version__ = "0.1.0"
+
+Stream: TypeAlias = Relation
+Query: TypeAlias = Relation
+Joined: TypeAlias = Relation
+"""Names of earlier versions: streams, window queries and joins are all relations."""
 
 __all__ = [
     "Disorder",
     "Joined",
     "LowwaterError",
     "Query",
+    "Relation",
     "Stream",
     "UserAggregate",
     "approx_count_distinct",
@@ -76,6 +82,7 @@ __all__ = [
     "parquet_files",
     "punctuated",
     "quantile",
+    "rescale",
     "slow_flush",
     "stddev",
     "stddev_pop",
@@ -99,15 +106,20 @@ def parquet_files(spark: Any, path: str, **options: Any) -> Any:
     return files(spark, path, **options)
 
 
-def join(streams: Sequence[Stream], on: Any, within: Any = None, **options: Any) -> Joined:
-    """An inner join of two streams or more on one key, in one operator without intermediate results.
+def rescale(spark: Any, checkpoint: str, partitions: int) -> None:
+    """Lets a stopped query go on with another number of partitions: state and offsets stay (see docs/operations.md)."""
+    from lowwater.backends.spark.rescale import rescale as moved
 
-    `within` is one window for all, or a list of one a stream: how long its rows wait for those of the others. Options
-    are those of `Stream.join`.
+    moved(spark, checkpoint, partitions)
+
+
+def join(relations: Sequence[Relation], on: Any, within: Any = None, how: str = "inner", **options: Any) -> Relation:
+    """An inner join of two relations or more on one key, in one operator without intermediate results.
+
+    `within` is one window for all, or a list with one per relation: how long its rows wait for those of the others.
+    Options are those of `Relation.join`.
     """
-    from lowwater.joined import joined
-
-    return joined(tuple(streams), on, within, **options)
+    return joined_relation(tuple(relations), on, within, how, **options)
 
 
 def stream(
@@ -120,7 +132,7 @@ def stream(
     sources: Sequence[str] = (),
     idle: idle | None = None,
     groups: str | None = None,
-) -> Stream:
+) -> Relation:
     """A progressing stream over a (streaming) Spark DataFrame, or over an Arrow table for the local backend.
 
     progress   the column on which the stream progresses and that windows are over

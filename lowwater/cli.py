@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,6 +74,19 @@ def demo(
 
 
 @app.command()
+def rescale(
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint directory of a stopped query.")],
+    partitions: Annotated[int, typer.Option(help="How many shards run at once from the next start on.")],
+) -> None:
+    """Lets a stopped query go on with another number of partitions; state and offsets stay as they are."""
+    from lowwater.backends.spark import launch
+
+    with ERR.status("starting Spark"), launch.session(name="lowwater-rescale") as spark:
+        lowwater.rescale(spark, checkpoint, partitions)
+    OUT.print(f"The query of {checkpoint} goes on with {partitions} partitions when it is next started.")
+
+
+@app.command()
 def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark.")] = "sliding",
     list_: List = False,
@@ -82,8 +96,7 @@ def bench(
     plot: Annotated[Path | None, typer.Option(help="Where the plot goes; bench-NAME.png if not said.")] = None,
 ) -> None:
     """lowwater and its rivals (such as Spark's own window()) on the same files; exit status 1 if answers differ."""
-    from lowwater.experiments import bench as experiment
-
+    experiment = _benchmarks()
     if list_:
         return _list({b.name: b.about for b in experiment.BENCHMARKS.values()}, "benchmarks", "about", as_json)
     chosen = experiment.find(name)
@@ -159,6 +172,18 @@ def doctor(
         OUT.print(table)
         OUT.print("lowwater can run here." if able else "lowwater cannot run here yet.")
     raise typer.Exit(0 if able else 1)
+
+
+def _benchmarks() -> Any:
+    """The benchmarks, which stand beside the package in the repository and are not installed with it."""
+    root = Path(lowwater.__file__).parent.parent
+    if not (root / "benchmarks" / "slide_by_tuple_by_hand.py").is_file():  # others install a package of that name too
+        raise LowwaterError(
+            "The benchmarks are not installed with lowwater; run `lowwater bench` from a clone of the repository."
+        )
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return import_module("benchmarks.bench")
 
 
 def _list(entries: dict[str, str], what: str, about: str, as_json: bool) -> None:

@@ -132,7 +132,7 @@ def judged(name: str, version: str, pin: str) -> str:
 def _worker() -> Iterator[Finding]:
     """Spark starts PYSPARK_PYTHON where it is set; it must be the same Python and must find the packages."""
     program = os.environ.get("PYSPARK_PYTHON") or sys.executable
-    code = "import sys, pyspark.worker, pyarrow, lowwater.backends.shard; print('%d.%d' % sys.version_info[:2])"
+    code = "import sys, pyspark.worker, pyarrow, lowwater.runtime.graph; print('%d.%d' % sys.version_info[:2])"
     advice = "Set PYSPARK_PYTHON to the Python that lowwater is installed in, or unset it."
     try:
         done = subprocess.run([program, "-c", code], capture_output=True, text=True, timeout=60)

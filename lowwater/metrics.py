@@ -6,11 +6,14 @@ input, and become objects only where somebody asks for `Metrics.sources`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Sources:
     """The progress of all sources: a table per input, whose name is in the metadata of its schema.
 
     Columns: source, low_watermark and largest_seen (in the progressing attribute's own type, null before any progress),
-    ended, rows, holds_back.
+    ended, rows, and the low-watermark in ticks, `bound`.
     """
 
     inputs: tuple[pa.Table, ...] = ()
@@ -47,6 +50,17 @@ class Sources:
     def of_tables(tables: dict[str, pa.Table]) -> Sources:
         return Sources(tuple(tables[str(port)] for port in range(len(tables))))
 
+    @property
+    def counts(self) -> list[int]:
+        """Rows read, rows without a time, and punctuations, of all inputs together."""
+        each = [json.loads(table.schema.metadata[b"counts"]) for table in self.inputs]
+        return [sum(counts[i] for counts in each) for i in range(3)]
+
+    @property
+    def by_name(self) -> dict[str, pa.Table]:
+        """The table of each input, by its name."""
+        return {_input(table): table for table in self.inputs}
+
     @cached_property
     def objects(self) -> list[SourceProgress]:
         return [
@@ -56,17 +70,31 @@ class Sources:
                 "end" if row["ended"] else _shown(row["low_watermark"]),
                 _shown(row["largest_seen"]),
                 row["rows"],
-                row["holds_back"],
+                row["bound"] == self.least,
             )
             for table in self.inputs
             for row in table.to_pylist()
         ]
 
+    @cached_property
+    def least(self) -> int | None:
+        """The low-watermark of the slowest source, in ticks; None once all have ended."""
+        open_ = [table.filter(pc.invert(table.column("ended"))).column("bound") for table in self.inputs]
+        return min((pc.min(bounds).as_py() for bounds in open_ if len(bounds)), default=None)
+
+    @property
+    def low_watermark(self) -> str | None:
+        """That of the slowest input, as text; None before any progress."""
+        lows = [json.loads(table.schema.metadata[b"low"]) for table in self.inputs]
+        return min(lows, key=lambda low: low[0])[1] if lows else None
+
     @property
     def held_back_by(self) -> str | None:
         """The source at the minimum, the first where several are. Looks at the columns only."""
+        if self.least is None:
+            return None
         for table in self.inputs:
-            at = table.column("holds_back").index(True).as_py()
+            at = table.column("bound").index(self.least).as_py()
             if at >= 0:
                 input, source = _input(table), table.column("source")[at].as_py()
                 return source if input == source else f"{input}/{source}"
@@ -83,11 +111,33 @@ def _shown(value: object) -> str | None:
 
 
 @dataclass(frozen=True)
+class OperatorMetrics:
+    """One operator: totals since the query first started, and the state it holds now."""
+
+    number: int
+    name: str
+    late_rows: int = 0
+    """Rows for the late output: of a window aggregation those that missed at least one of their windows."""
+    dropped_rows: int = 0
+    """Rows among them that count nowhere."""
+    result_rows: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    ended_values: int = 0
+
+
+SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
+"""Numbers of an operator that add up over shards."""
+
+
+@dataclass(frozen=True)
 class Metrics:
     """Totals since the query first started, and the state it holds now.
 
     `rows` counts all rows read from all inputs. Of these, `null_rows` have no progress value and `punctuations` are
     promises; no row is in both. The rest, rows - null_rows - punctuations, is data, whether or not a filter keeps it.
+    `late_rows`, `dropped_rows`, `state_rows`, `state_bytes` and `ended_values` are the sums over all operators;
+    `result_rows` are those of the last one, which are the results of the query.
     """
 
     rows: int = 0
@@ -105,6 +155,7 @@ class Metrics:
     closed_below: int | None = None
     """All window ids below this one are complete: nothing more will be said of them."""
     by_source: Sources = Sources()
+    operators: tuple[OperatorMetrics, ...] = ()
 
     @property
     def sources(self) -> list[SourceProgress]:
@@ -119,27 +170,37 @@ class Metrics:
     def numbers(self) -> dict[str, Any]:
         """Everything except the sources, as plain values."""
         named = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "by_source"}
-        return named | {"held_back_by": self.held_back_by}
+        operators = [asdict(operator) for operator in self.operators]
+        return named | {"operators": operators, "held_back_by": self.held_back_by}
 
     @staticmethod
-    def of(numbers: dict[str, Any], by_source: Sources) -> Metrics:
-        """The inverse of `numbers`, with the sources."""
-        known = {field.name: numbers[field.name] for field in fields(Metrics) if field.name != "by_source"}
-        return Metrics(**known, by_source=by_source)
+    def of_operators(operators: Sequence[OperatorMetrics], root: int, by_source: Sources, **facts: Any) -> Metrics:
+        """The numbers of a query from those of its operators and its inputs."""
+        rows, nulls, punctuations = by_source.counts
+        facts |= {"low_watermark": by_source.low_watermark}
+        facts |= {"rows": rows, "null_rows": nulls, "punctuations": punctuations, "by_source": by_source}
+        sums = {name: sum(getattr(one, name) for one in operators) for name in SUMMED if name != "result_rows"}
+        results = sum(one.result_rows for one in operators if one.number == root)
+        return Metrics(**sums, result_rows=results, operators=tuple(operators), **facts)
 
     @staticmethod
-    def total(shards: list[Metrics]) -> Metrics:
-        """Shards together. Every shard sees the facts of the whole input, so what was read is not added up."""
+    def total(shards: Sequence[Metrics], root: int) -> Metrics:
+        """Shards and stages together. Every shard knows the facts of the whole input, so these are not added up."""
         if not shards:
             return Metrics()
-        summed = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
-        first = shards[0]
-        return Metrics(
-            rows=first.rows,
-            null_rows=first.null_rows,
-            punctuations=first.punctuations,
-            low_watermark=first.low_watermark,
-            closed_below=first.closed_below,
-            by_source=first.by_source,
-            **{name: sum(getattr(shard, name) for shard in shards) for name in summed},
+        together: dict[int, OperatorMetrics] = {}
+        for shard in shards:
+            for one in shard.operators:
+                known = together.get(one.number, OperatorMetrics(one.number, one.name))
+                sums = {name: getattr(known, name) + getattr(one, name) for name in SUMMED}
+                together[one.number] = OperatorMetrics(one.number, one.name, **sums)
+        inputs: dict[str, pa.Table] = {}
+        for shard in shards:
+            for name, table in shard.by_source.by_name.items():
+                inputs.setdefault(name, table)
+        return Metrics.of_operators(
+            [together[number] for number in sorted(together)],
+            root,
+            closed_below=next((s.closed_below for s in shards if s.closed_below is not None), None),
+            by_source=Sources(tuple(inputs.values())),
         )

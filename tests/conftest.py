@@ -1,4 +1,4 @@
-"""Fixtures of all tests: one small Spark session for the run, and the folder of outside material if it is there."""
+"""Fixtures of all tests: one small Spark session per process, and the folder of outside material if it is there."""
 
 from __future__ import annotations
 
@@ -26,20 +26,17 @@ WITH_SPARK = ("bench", "cases", "cli", "docs", "examples", "taxi", "transcripts"
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several processes, files go to one of them whole, and all that need Spark to one that has the session.
-
-    That is the longest, so it is begun first: the order of the files stays as it is made below.
-    """
+    """With several processes, a file goes to one of them whole. Files that need Spark take longest, so they come first:
+    the order of the files stays as it is made below."""
     from xdist.scheduler import LoadScopeScheduling
 
     config.option.loadscopereorder = False
 
-    class OneSession(LoadScopeScheduling):
+    class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file, _, _ = nodeid.partition("::")
-            return "spark" if needs_spark(file) else file
+            return nodeid.partition("::")[0]
 
-    return OneSession(config, log)
+    return ByFile(config, log)
 
 
 def needs_spark(file: str) -> bool:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.backends.local import LocalQuery
 from lowwater.joins import keyed
+from lowwater.joins.window_join import JoinSpec
 from tests.compare import EPOCH
 from tests.join_oracle import band_join, flatten, grid_join
 from tests.join_scenarios import CONDITIONS, KEY_KINDS, JoinScenario, bands, grids, join_scenarios
@@ -250,20 +251,38 @@ def low_watermark(rows: list[Row], delay: int) -> int | None:
     return max(times) - delay if times else None
 
 
+def operators(query: LocalQuery) -> list[Any]:
+    """The join in every shard."""
+    number = next(i for i, placed in enumerate(query.plan.operators) if isinstance(placed.spec, JoinSpec))
+    return [query.graph(0, shard).operators[number] for shard in range(query.shards)]
+
+
 def held(query: LocalQuery) -> list[int]:
     """Rows of each side that the join holds to be needed."""
-    joins = [shard.operator for shard in query._shards]  # type: ignore[attr-defined]
+    joins = operators(query)
     return [sum(side.live_rows for side in sides) for sides in zip(*(join.sides for join in joins), strict=True)]
 
 
 def in_memory(query: LocalQuery) -> int:
     """Rows of both sides, with those that have left and are not yet cleared away."""
-    return sum(side.rows for shard in query._shards for side in shard.operator.sides)  # type: ignore[attr-defined]
+    return sum(side.rows for join in operators(query) for side in join.sides)
 
 
 def parts(query: LocalQuery) -> int:
     """The most parts that a side is in."""
-    return max(len(side.parts) for shard in query._shards for side in shard.operator.sides)  # type: ignore[attr-defined]
+    return max(len(side.parts) for join in operators(query) for side in join.sides)
+
+
+def late_row(names: Sequence[str], schemas: Sequence[pa.Schema], port: int, row: Row, reason: str) -> Row:
+    """A row of a join's input as the late output has it: under its own names, unless types differ; of others null."""
+
+    def named(side: int, column: str) -> str:
+        types = {schema.field(column).type for schema in schemas if column in schema.names}
+        return column if len(types) == 1 else f"{names[side]}_{column}"
+
+    columns = {named(side, column): None for side, schema in enumerate(schemas) for column in schema.names}
+    own = {named(port, column): value for column, value in row.items()}
+    return {**columns, **own, "late_reason": reason, "windows_missed": None, "windows_kept": 0}
 
 
 def plain(name: str, disorder: Any = 0) -> lw.Stream:

@@ -7,7 +7,6 @@ nothing. Rows come at integer times; `low` follows the newest by a slack, and th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,16 +22,17 @@ from lowwater.experiments.thesis import adapt, skewed
 from lowwater.generate import SECOND
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.operators.adaptive_aggregate import AdaptivePartials
-from lowwater.operators.base import Batch, Late, Message, StreamProperties
+from lowwater.operators.base import Batch, Late, Message, PortFacts, StreamProperties, ended, taken
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buffered_aggregate import RowBuffer
 from lowwater.operators.group_states import EAGER, LAZY, TRANSITIONAL
 from lowwater.operators.wid_aggregate import WindowPartials
 from lowwater.operators.window_aggregate import Keeping, WindowAggregate
-from lowwater.state.segments import Segment, unpack
+from lowwater.state.store import Changes
 from lowwater.windows.context_free import Sliding
 from tests.compare import difference, multiset
 from tests.oracle import Aggregation, aggregate_windows
+from tests.stored import reopened, segments
 
 Row = dict[str, Any]
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("j", pa.int64()), ("v", pa.int64()), ("x", pa.float64())])
@@ -74,15 +74,9 @@ def asked(window: Sliding, names: Sequence[str] = ("n",), group_by: tuple[str, .
 
 def restarted(operator: WindowAggregate, what: WindowedAggregation, keeping: type[Keeping]) -> WindowAggregate:
     """A fresh operator with the state of another, taken through bytes."""
-    saved = operator.snapshot()
-    stored = {id: bytes(segment.data or b"") for id, segment in saved.segments.items()}
-    fresh = WindowAggregate(what, keeping)
-    fresh.restore(
-        json.loads(json.dumps(saved.head)),
-        lambda id: Segment(fresh.decode(unpack(stored[id])), id, stored[id], len(stored[id])),
-    )
+    fresh = WindowAggregate(what, keeping, reopened(operator))
     assert fresh.held() == operator.held()
-    assert fresh.snapshot().head == saved.head
+    assert fresh.store.commit() == Changes()
     return fresh
 
 
@@ -157,16 +151,16 @@ def run(what: WindowedAggregation, keeping: type[Keeping], arriving: Stream) -> 
                 assert states(fresh) == states(operator)
             operator = fresh
         rows += len(batch)
-        ran.messages += operator.on_batch(0, Batch(pa.Table.from_pylist(batch, schema=SCHEMA)))
+        high = np.array([max(row["ts"] for row in batch)])
+        operator.begin([PortFacts(None, np.array([len(batch)]), StreamProperties(low, high, np.array([rows])))])
+        ran.messages += taken(operator, 0, Batch(pa.Table.from_pylist(batch, schema=SCHEMA)))
         if isinstance(operator.keeping, AdaptivePartials):
             ran.seen |= set(operator.keeping.groups.state.tolist())
-        high = max(row["ts"] for row in batch)
-        operator.monitor(StreamProperties(low, np.array([high]), np.array([rows])))
-        ran.messages += operator.on_punctuation(0, Punctuation.linear("ts", low))
+        ran.messages += [*taken(operator, 0, Punctuation.linear("ts", low)), *ended(operator)]
         if isinstance(operator.keeping, AdaptivePartials):
             ran.seen |= set(operator.keeping.groups.state.tolist())
-    ran.messages += operator.on_punctuation(0, ALL)
-    assert operator.snapshot().segments == {}
+    ran.messages += taken(operator, 0, ALL)
+    assert segments(operator) == {}
     return ran
 
 

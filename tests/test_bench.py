@@ -1,4 +1,4 @@
-"""The benchmarks `slide-by-tuple`, `flush` and `join` at a tiny size: engines agree, and disagreement is seen."""
+"""The benchmarks at a tiny size: engines agree, and disagreement is seen (`sliding` is in test_cli.py)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from benchmarks import bench, flush, join, plans, slide_by_tuple
+from benchmarks.agreement import digest, read, times, unlike_digests
+from benchmarks.rounds import Result
 from lowwater import generate
-from lowwater.backends.spark.engine import Files
-from lowwater.errors import LowwaterError
-from lowwater.experiments import bench, flush, join, slide_by_tuple
-from lowwater.experiments.agreement import digest, read, times, unlike_digests
-from lowwater.experiments.rounds import Result
+from lowwater.backends.spark.demo import Files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,12 +114,37 @@ def test_a_smaller_join_has_as_many_partners_a_row() -> None:
         assert 10 * (less.band + 3) == more.band + 3 < more.history * more.seconds, "full when the clock starts"
 
 
-def test_the_program_by_hand_is_asked_for_by_name_where_it_is_missing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(slide_by_tuple, "BY_HAND", tmp_path / "by_hand.py")
-    with pytest.raises(LowwaterError, match=r"needs benchmarks/by_hand.py, which is not installed"):
-        slide_by_tuple.by_hand()
+def test_answers_are_compared_with_a_batch_computation_as_far_as_progress_must_have_reached() -> None:
+    batch = pa.table({"window_end": [1, 2, 2, 3], "key": [1, 1, 2, 1], "n": [4, 5, 6, 7], "due": [True] * 3 + [False]})
+    assert plans.difference(batch.drop(["due"]), batch) is None
+    assert plans.difference(batch.drop(["due"]).slice(0, 3), batch) is None, "the last window is not due"
+    assert plans.difference(batch.drop(["due"]).slice(0, 1), batch) == "windows are missing"
+    assert plans.difference(batch.drop(["due"]).slice(0, 0), batch) == "no answers to compare"
+    assert plans.difference(batch.drop(["due"]).slice(1, 3), batch) == "window_end differs"
+    wrong = batch.drop(["due"]).set_column(2, "n", pa.array([4, 5, 6, 8]))
+    assert plans.difference(wrong, batch) == "n differs", "what is answered early must be right too"
+
+
+def test_the_batch_computation_counts_what_the_definition_counts() -> None:
+    rng = np.random.default_rng(5)
+    ts, key = rng.integers(0, 100 * generate.SECOND, 300), rng.integers(0, 3, 300)
+    ends, keys, n = plans.batch_counts(ts, key)
+    found = {(end, k): count for end, k, count in zip(ends.tolist(), keys.tolist(), n.tolist(), strict=True)}
+    every = [second * generate.SECOND for second in range(161)]
+    inside = {
+        (end, k): int(((key == k) & (ts >= end - every[60]) & (ts < end)).sum()) for end in every for k in (0, 1, 2)
+    }
+    assert found == {window: count for window, count in inside.items() if count}
+
+
+def test_plans_are_divided_by_the_plainer_ones() -> None:
+    results = tuple(
+        Result(name, "stages", 2, seconds, 1.0, (seconds,))
+        for name, seconds in (("two-stages", 3.0), ("one-stage", 2.0))
+    )
+    report = plans.Report("plans", (), results)
+    assert (report.ratios, [report.ratio_of(r) for r in results]) == ({"two-stages/one-stage": 1.5}, [1.5, None])
+    assert plans.Report("plans", ("n differs",), results).ratios == {}
 
 
 @pytest.mark.spark
@@ -190,5 +214,18 @@ def test_join_agrees_with_sparks_own(spark: SparkSession, tmp_path: Path) -> Non
     assert rows == {f"band/{engine}": n for engine, n in beside.items()} | alone
     assert set(told["ratios"]) == {f"band/{engine}" for engine in beside if engine != "lowwater"}
     assert len(told["own"]) == 4
+    bench.plot(report, tmp_path / "plot.png")
+    Console(quiet=True).print(bench.as_table(report))
+
+
+@pytest.mark.spark
+def test_plans_agree_with_the_batch_computation(spark: SparkSession, tmp_path: Path) -> None:
+    small = tuple(plans.Workload(name, 3000, batches=2) for name in plans.ROWS)
+    report = plans.run(spark, rounds=1, workloads=small, warm=False)
+    assert report.disagreements == ()
+    told = json.loads(json.dumps(bench.as_json(report)))
+    assert {(r["engine"], r["rows"]) for r in told["results"]} == {(name, 6000) for name in plans.ENGINES}
+    assert set(told["ratios"]) == {"two-stages/one-stage", "union-of-three/one-input", "sources10000/sources10"}
+    assert told["own"] == {}
     bench.plot(report, tmp_path / "plot.png")
     Console(quiet=True).print(bench.as_table(report))

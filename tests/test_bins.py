@@ -115,7 +115,9 @@ def test_two_bins_for_each_tuple_of_the_open_range_and_no_tuple(order: str, ever
         low = ts[: at + 300].max() - 2 * DELAY
         open_tuples = int((ts[: at + 300] > low - 200).sum())
         held = query.metrics().state_rows
-        assert held <= open_tuples + 5, "a row for each tuple of the open range, for its two bins, and a count a group"
+        assert held <= open_tuples + 5, (
+            "a row for each tuple of the open range, for its two bins, and a count per group"
+        )
         most = max(most, held)
     assert most > 200
     query.finish()

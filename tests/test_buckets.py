@@ -12,7 +12,9 @@ from lowwater.model.routing import route
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buckets import Buckets
 from lowwater.operators.fragments import Fragments, last
+from lowwater.state.store import Changes, Store
 from lowwater.windows.context_aware import Session
+from tests.stored import reopened, segments
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string())])
 FRAGMENTS = Fragments(WindowedAggregation(Session(10), "ts", SCHEMA, ("k",), ()))
@@ -23,8 +25,8 @@ def groups(n: int, at: int = 0) -> Grouped:
     return FRAGMENTS.reduce(pa.table({"ts": range(at, at + n), "k": [f"k{i}" for i in range(n)]}, schema=SCHEMA))
 
 
-def ids(buckets: Buckets) -> dict[str, str]:
-    return {name: segment.id for name, segment in buckets.segments().items()}
+def opened(store: Store) -> Buckets:
+    return Buckets(FRAGMENTS.algebras, store=store)
 
 
 def test_buckets_in_which_nothing_is_due_are_not_looked_at() -> None:
@@ -46,7 +48,8 @@ def test_buckets_in_which_nothing_is_due_are_not_looked_at() -> None:
 
 
 def test_rows_of_one_group_and_slot_are_combined_unless_told_otherwise() -> None:
-    buckets = Buckets(FRAGMENTS.algebras)
+    store = Store()
+    buckets = opened(store)
     for _ in range(2):
         buckets.absorb(groups(5))
     assert buckets.rows == 5
@@ -54,13 +57,14 @@ def test_rows_of_one_group_and_slot_are_combined_unless_told_otherwise() -> None
     found = buckets.extract(100)
     assert found is not None
     assert sorted(found.partials[0][0].tolist()) == [1] * 5 + [2] * 5
-    assert (buckets.rows, buckets.segments()) == (0, {})
+    assert (buckets.rows, segments(store)) == (0, {})
 
 
 def test_what_is_touched_is_taken_out_with_its_buckets_and_can_be_put_back() -> None:
-    buckets = Buckets(FRAGMENTS.algebras)
+    store = Store()
+    buckets = opened(store)
     buckets.absorb(groups(300))
-    before = ids(buckets)
+    before = segments(store)
     asked = pa.table({"k": ["k3", "unknown"]})
     taken = buckets.touched(asked)
     assert taken is not None
@@ -68,18 +72,21 @@ def test_what_is_touched_is_taken_out_with_its_buckets_and_can_be_put_back() -> 
     assert len(taken) + buckets.rows == 300
     assert set(buckets.of(taken.keys)) <= set(buckets.of(asked))
     buckets.absorb(taken)
-    assert ids(buckets) == before
+    assert store.commit() == Changes()
+    assert segments(store) == before
     assert buckets.touched(asked.slice(0, 0)) is None
 
 
 def test_restored_buckets_go_on_as_the_others_do() -> None:
-    buckets, other = Buckets(FRAGMENTS.algebras), Buckets(FRAGMENTS.algebras)
+    store = Store()
+    buckets = opened(store)
     buckets.absorb(groups(50))
-    other.restore(buckets.segments())
+    again = reopened(store)
+    other = opened(again)
     for each in (buckets, other):
         each.absorb(groups(9, at=30))
         each.extract(20)
-    assert (ids(other), other.rows) == (ids(buckets), buckets.rows)
+    assert (segments(again), other.rows) == (segments(store), buckets.rows)
 
 
 def test_groups_of_one_shard_are_spread_over_all_buckets() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +16,10 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import lowwater
+from benchmarks import bench, sliding
 from lowwater import doctor
 from lowwater.cli import app
-from lowwater.experiments import bench, demo, sliding
+from lowwater.experiments import demo
 from lowwater.experiments.catalogue import CATALOGUE
 from lowwater.experiments.thesis import band, block_sorted, buffering, join_memory, join_skew, panes
 from lowwater.experiments.thesis import union_memory as memory
@@ -67,7 +71,7 @@ def test_every_command_is_listed_and_has_help(command: str) -> None:
 
 def test_the_lists() -> None:
     listed = one_object(call("bench", "--list", "--json"))["benchmarks"]
-    assert [b["name"] for b in listed] == ["sliding", "slide-by-tuple", "flush", "join"]  # type: ignore[attr-defined]
+    assert [b["name"] for b in listed] == ["sliding", "slide-by-tuple", "flush", "join", "plans"]  # type: ignore[attr-defined]
     (first, *_) = one_object(call("reproduce", "--list", "--json"))["reproductions"]  # type: ignore[misc]
     assert first["id"] == "TH-6-15"
     assert "30 %" in first["claim"]
@@ -79,7 +83,10 @@ def test_the_lists() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["bench", "nothing"], "There is no benchmark 'nothing'; there is: sliding, slide-by-tuple, flush, join.\n"),
+        (
+            ["bench", "nothing"],
+            "There is no benchmark 'nothing'; there is: sliding, slide-by-tuple, flush, join, plans.\n",
+        ),
         (["reproduce", "XX-1"], f"There is no reproduction 'XX-1'; there is: {', '.join(CATALOGUE)}.\n"),
         (["reproduce"], "Which one? Give an id; `lowwater reproduce --list` has them.\n"),
         (["reproduce", "TH-6-15", "--size", "huge"], "A reproduction has the size tiny or full, not 'huge'.\n"),
@@ -89,6 +96,24 @@ def test_the_lists() -> None:
 def test_a_refusal_is_one_sentence_on_standard_error(arguments: list[str], sentence: str) -> None:
     result = call(*arguments)
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", sentence)
+
+
+def test_a_package_without_the_benchmarks_refuses_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(lowwater, "__file__", str(tmp_path / "lowwater" / "__init__.py"))
+    result = call("bench", "--list")
+    sentence = "The benchmarks are not installed with lowwater; run `lowwater bench` from a clone of the repository.\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", sentence)
+
+
+def test_the_benchmarks_are_found_from_any_directory(tmp_path: Path) -> None:
+    """In a process of its own where only lowwater is on the path, as an editable install leaves it."""
+    root = str(Path(__file__).parent.parent)
+    program = f"import sys; sys.path.insert(0, {root!r}); import lowwater.cli; sys.path.remove({root!r})"
+    program += "; lowwater.cli.app(['bench', '--list'])"
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()[0]) == (0, "sliding"), done.stderr
 
 
 def test_a_reproduction_judges_its_claim(tmp_path: Path) -> None:

@@ -107,7 +107,9 @@ def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_file_of_the_package_that_is_named_exists(page: Path) -> None:
-    for name in re.findall(r"`((?:lowwater|tests|examples|docs)/[\w./-]+)`", FENCE.sub("", page.read_text())):
+    for name in re.findall(
+        r"`((?:lowwater|benchmarks|tests|examples|docs)/[\w./-]+)`", FENCE.sub("", page.read_text())
+    ):
         assert (ROOT / name).exists(), f"{page.name} names {name}"
 
 

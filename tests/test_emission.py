@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowwater as lw
-from lowwater.state.segments import Segment, unpack
 from lowwater.windows.context_free import Landmark, Sliding
 from lowwater.windows.spec import Tuples
 from tests.oracle import aggregate_windows
+from tests.stored import move
 
 Row = dict[str, Any]
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
@@ -103,7 +103,7 @@ def test_each_push_says_what_it_must(
     asked = stream().window(*shape).emit(early=early, allowed_lateness=lateness).group_by("k")
     plan = asked.agg(strategy, n=lw.count(), total=lw.sum("v"))
     query = plan.start(shards=2)
-    window = plan.plan.what.window
+    window = plan.plan.spec.what.window
     assert isinstance(window, Sliding)
     judge = Judge(window, lateness)
     newest: dict[tuple[int, Any], int] = {}
@@ -139,7 +139,7 @@ def test_the_last_word_on_each_window_is_the_definition() -> None:
 
 def test_early_answers_of_a_landmark_grow() -> None:
     asked = stream().window("all", 10).emit(early=True).group_by("k").agg(n=lw.count())
-    assert isinstance(asked.plan.what.window, Landmark)
+    assert isinstance(asked.plan.spec.what.window, Landmark)
     query = asked.start()
     told = [query.push([{"ts": t, "k": "a", "v": 0}]).to_pylist() for t in (1, 2, 11)]
     lines = [[(r["emitted"], r["wid"], r["n"]) for r in push] for push in told]
@@ -172,14 +172,14 @@ def test_early_answers_leave_nothing_behind() -> None:
     query = stream().window(10).emit(early=True).group_by("k").agg(n=lw.count()).start()
     for t in range(0, 300, 3):
         query.push([{"ts": t, "k": str(t % 7), "v": 0}])
-    operator = query._shards[0].operator
+    operator = query.graph(0, 0).operators[0]
     assert operator._unsaid.span(-OPEN, OPEN) is None  # type: ignore[attr-defined]
     assert operator._fresh.span(-OPEN, OPEN) is None  # type: ignore[attr-defined]
 
 
 def test_options_of_emission_add_up() -> None:
     asked = stream().window(10).emit(early=True).emit(allowed_lateness=3).agg(n=lw.count())
-    assert (asked.plan.what.early, asked.plan.what.lateness) == (True, 3)
+    assert (asked.plan.spec.what.early, asked.plan.spec.what.lateness) == (True, 3)
 
 
 @pytest.mark.parametrize("strategy", ["wid", "panes", "buffer", "adaptive"])
@@ -190,7 +190,7 @@ def test_consistent_slack_drops_a_late_row_from_all_its_windows(
 ) -> None:
     plan = stream().window(*shape).group_by("k").agg(strategy, late="drop", n=lw.count(), total=lw.sum("v"))
     query = plan.start(shards=2)
-    window = plan.plan.what.window
+    window = plan.plan.spec.what.window
     assert isinstance(window, Sliding)
     judge = Judge(window, 0, late="drop")
     for push in pushes(rows, cuts):
@@ -265,10 +265,7 @@ def test_another_flush_after_a_restart_loses_no_answer(before: Any, after: Any) 
     first, second = asked(before), asked(after)
     out = first.push([{"ts": 1, "k": name, "v": 0} for name in "abcdef"]).to_pylist()
     out += first.push([{"ts": 20, "k": "a", "v": 0}]).to_pylist()
-    for old, new in zip(first._shards, second._shards, strict=True):
-        saved = old.snapshot()
-        stored = {id: segment.data for id, segment in saved.segments.items()}
-        new.restore(saved.head, lambda id, new=new, stored=stored: Segment(new.decode(unpack(stored[id])), id, None, 0))
+    move(first, second)
     out += second.push([{"ts": 21, "k": "b", "v": 0}]).to_pylist()
     out += second.finish().to_pylist()
     assert sorted((r["wid"], r["k"], r["n"]) for r in out) == sorted(

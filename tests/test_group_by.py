@@ -8,7 +8,6 @@ break a promise are written only where the operator remembers the promise: below
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,11 +22,11 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.errors import BadAggregate, BadProgress, LowwaterError, UnknownColumn
 from lowwater.model.punctuation import ALL, Constant, Pattern, Punctuation, Range, ValueList
-from lowwater.operators.base import Batch, Ended, Held, Late, Message
+from lowwater.operators.base import Batch, Ended, Held, Late, Message, taken
 from lowwater.operators.group_by import ENDED, LATE, GroupBy, Grouping, within
-from lowwater.state.segments import Segment, unpack
 from tests.compare import EPOCH, difference, multiset, ticks
 from tests.oracle import aggregate, key
+from tests.stored import reopened, segments
 
 Row = dict[str, Any]
 
@@ -82,13 +81,7 @@ def punctuations(messages: Sequence[Message]) -> list[Punctuation]:
 
 def revived(operator: GroupBy) -> GroupBy:
     """A fresh operator with the state of another, taken through bytes."""
-    saved = operator.snapshot()
-    fresh = GroupBy(operator.what)
-    stored = {id: bytes(segment.data or b"") for id, segment in saved.segments.items()}
-    fresh.restore(
-        json.loads(json.dumps(saved.head)),
-        lambda id: Segment(fresh.decode(unpack(stored[id])), id, stored[id], len(stored[id])),
-    )
+    fresh = GroupBy(operator.what, reopened(operator))
     assert fresh.held() == operator.held()
     return fresh
 
@@ -211,7 +204,7 @@ def test_each_group_is_answered_once_by_the_first_punctuation_that_covers_it(
         if data.draw(st.booleans()):
             operator = revived(operator)
         if isinstance(event, list):
-            messages = operator.on_batch(0, Batch(table(event)))
+            messages = taken(operator, 0, Batch(table(event)))
             refused = judge.hears(event)
             late_rows += len(refused)
             why = {"late_reason": ENDED if ALL in judge.linear else LATE, "windows_missed": None, "windows_kept": 0}
@@ -221,10 +214,10 @@ def test_each_group_is_answered_once_by_the_first_punctuation_that_covers_it(
             continue
         expected, of_use = judge.closes(event)
         if isinstance(event, Punctuation):
-            messages = operator.on_punctuation(0, event)
+            messages = taken(operator, 0, event)
             assert punctuations(messages) == [event] * of_use
         else:
-            messages = operator.on_ended(0, Ended(table(event.rows, event.columns)))
+            messages = taken(operator, 0, Ended(table(event.rows, event.columns)))
         assert all(isinstance(m, Punctuation | Ended) for m in messages[1:]), "answers go first, and as one batch"
         assert unlike(answers(messages), expected, by) == ""
         assert operator.held().rows == len(judge.groups)
@@ -232,7 +225,7 @@ def test_each_group_is_answered_once_by_the_first_punctuation_that_covers_it(
     assert len(seen) == len(set(seen))
     assert (operator.counts.results, operator.counts.late) == (len(seen), late_rows)
     assert operator.held() == Held(0, 0)
-    assert operator.snapshot().segments == {}
+    assert segments(operator) == {}
 
 
 @pytest.mark.parametrize("columns", [["k"], ["l"], ["k", "l"]], ids="-".join)
@@ -243,10 +236,10 @@ def test_values_ended_at_once_do_what_a_constant_for_each_does(
 ) -> None:
     at_once, one_by_one = opened("k", "l"), opened("k", "l")
     for operator in (at_once, one_by_one):
-        operator.on_batch(0, Batch(table(rows)))
-    together = at_once.on_ended(0, Ended(table(ended, columns)))
+        taken(operator, 0, Batch(table(rows)))
+    together = taken(at_once, 0, Ended(table(ended, columns)))
     singles = [Punctuation({name: Constant(one[name]) for name in columns}) for one in ended]
-    apart = [message for single in singles for message in one_by_one.on_punctuation(0, single)]
+    apart = [message for single in singles for message in taken(one_by_one, 0, single)]
     assert unlike(answers(together), answers(apart), ["k", "l"]) == ""
     assert at_once.held().rows == one_by_one.held().rows
     told = [row for message in together if isinstance(message, Ended) for row in message.values.to_pylist()]
@@ -260,75 +253,75 @@ def test_values_ended_at_once_do_what_a_constant_for_each_does(
 
 def test_pairs_of_timestamps_are_counted_when_both_are_past() -> None:
     pairs = opened("l", "r", aggregates=["n"])
-    pairs.on_batch(0, Batch(table([row(1, 1), row(1, 1), row(1, 5), row(5, 1), row(None, 1)])))
+    taken(pairs, 0, Batch(table([row(1, 1), row(1, 1), row(1, 5), row(5, 1), row(None, 1)])))
     joint = Punctuation({"l": Range(None, 5), "r": Range(None, 2)})
-    assert answers(pairs.on_punctuation(0, joint)) == [{"l": 1, "r": 1, "n": 2}]
-    messages = pairs.on_punctuation(0, Punctuation.linear("r", 2))
+    assert answers(taken(pairs, 0, joint)) == [{"l": 1, "r": 1, "n": 2}]
+    messages = taken(pairs, 0, Punctuation.linear("r", 2))
     assert multiset(answers(messages)) == multiset([{"l": 5, "r": 1, "n": 1}, {"l": None, "r": 1, "n": 1}])
-    assert pairs.on_punctuation(0, joint) == [], "what r says already covers it"
-    assert answers(pairs.on_punctuation(0, ALL)) == [{"l": 1, "r": 5, "n": 1}]
+    assert taken(pairs, 0, joint) == [], "what r says already covers it"
+    assert answers(taken(pairs, 0, ALL)) == [{"l": 1, "r": 5, "n": 1}]
 
 
 def test_a_punctuation_on_an_attribute_that_is_not_grouped_by_closes_nothing() -> None:
     groups = opened("k")
-    groups.on_batch(0, Batch(table([row(1)])))
+    taken(groups, 0, Batch(table([row(1)])))
     for attribute in ("l", "v", "nowhere"):
-        assert groups.on_punctuation(0, Punctuation({"k": Constant("a"), attribute: Constant(1)})) == []
-    assert groups.on_punctuation(0, Punctuation({"k": ValueList(frozenset())})) == []
+        assert taken(groups, 0, Punctuation({"k": Constant("a"), attribute: Constant(1)})) == []
+    assert taken(groups, 0, Punctuation({"k": ValueList(frozenset())})) == []
     assert groups.held().rows == 1
     assert groups.demands == ("k",)
 
 
 def test_a_null_key_is_closed_by_the_null_constant_and_by_no_range() -> None:
     groups = opened("k", "l", aggregates=["n"])
-    groups.on_batch(0, Batch(table([row(3, k=None), row(None, k="a"), row(None, k=None)])))
+    taken(groups, 0, Batch(table([row(3, k=None), row(None, k="a"), row(None, k=None)])))
     for everything in (Range(None, None), Range(None, 100)):
-        groups.on_punctuation(0, Punctuation({"l": everything, "k": Range(None, None)}))
+        taken(groups, 0, Punctuation({"l": everything, "k": Range(None, None)}))
     assert groups.held().rows == 3
-    closed = groups.on_punctuation(0, Punctuation({"k": Constant(None), "l": Range(None, 9)}))
+    closed = taken(groups, 0, Punctuation({"k": Constant(None), "l": Range(None, 9)}))
     assert answers(closed) == [{"k": None, "l": 3, "n": 1}]
-    closed = groups.on_ended(0, Ended(table([row(None, k=None)], ["l", "k"])))
+    closed = taken(groups, 0, Ended(table([row(None, k=None)], ["l", "k"])))
     assert answers(closed) == [{"k": None, "l": None, "n": 1}]
     assert [m.values.to_pylist() for m in closed if isinstance(m, Ended)] == [[{"l": None, "k": None}]]
-    assert answers(groups.on_ended(0, Ended(table([row(None)], ["l"])))) == [{"k": "a", "l": None, "n": 1}]
+    assert answers(taken(groups, 0, Ended(table([row(None)], ["l"])))) == [{"k": "a", "l": None, "n": 1}]
 
 
 def test_a_nan_key_is_closed_by_its_value() -> None:
     groups = opened("x", aggregates=["n"])
-    groups.on_batch(0, Batch(table([row(x=math.nan), row(x=-math.nan), row(x=-0.0), row(x=0.0)])))
-    groups.on_batch(0, Batch(table([row(x=2.0)])))
-    assert answers(groups.on_punctuation(0, Punctuation({"x": Range(1.0, None)}))) == [{"x": 2.0, "n": 1}]
-    closed, _ = groups.on_ended(0, Ended(table([row(x=math.nan)], ["x"])))
+    taken(groups, 0, Batch(table([row(x=math.nan), row(x=-math.nan), row(x=-0.0), row(x=0.0)])))
+    taken(groups, 0, Batch(table([row(x=2.0)])))
+    assert answers(taken(groups, 0, Punctuation({"x": Range(1.0, None)}))) == [{"x": 2.0, "n": 1}]
+    closed, _ = taken(groups, 0, Ended(table([row(x=math.nan)], ["x"])))
     assert isinstance(closed, Batch)
     assert closed.rows["n"].to_pylist() == [2]
-    closed, told = groups.on_ended(0, Ended(table([row(x=-0.0), row(x=math.nan)], ["x"])))
+    closed, told = taken(groups, 0, Ended(table([row(x=-0.0), row(x=math.nan)], ["x"])))
     assert isinstance(closed, Batch)
     assert closed.rows["n"].to_pylist() == [2]
     assert isinstance(told, Ended)
     assert len(told) == 2
-    groups.on_batch(0, Batch(table([row(x=math.nan)])))
-    assert answers(groups.on_punctuation(0, Punctuation({"x": Range(None, None)}))) == []
+    taken(groups, 0, Batch(table([row(x=math.nan)])))
+    assert answers(taken(groups, 0, Punctuation({"x": Range(None, None)}))) == []
 
 
 def test_rows_below_a_linear_punctuation_are_late_and_others_are_welcome() -> None:
     groups = opened("k", "l", aggregates=["n"])
-    groups.on_punctuation(0, Punctuation.linear("l", 5))
-    assert groups.on_punctuation(0, Punctuation.linear("l", 4)) == [], "it says less than the one before"
-    messages = revived(groups).on_batch(0, Batch(table([row(4), row(5), row(None)])))
+    taken(groups, 0, Punctuation.linear("l", 5))
+    assert taken(groups, 0, Punctuation.linear("l", 4)) == [], "it says less than the one before"
+    messages = taken(revived(groups), 0, Batch(table([row(4), row(5), row(None)])))
     assert [one["l"] for one in late(messages)] == [4]
-    groups.on_punctuation(0, ALL)
-    messages = groups.on_batch(0, Batch(table([row(9), row(None)])))
+    taken(groups, 0, ALL)
+    messages = taken(groups, 0, Batch(table([row(9), row(None)])))
     assert [one["late_reason"] for one in late(messages)] == [ENDED, ENDED]
     assert (groups.counts.late, groups.counts.dropped) == (2, 2)
 
 
 def test_buckets_in_which_nothing_is_closed_are_not_written_again() -> None:
     groups = opened("k", "l", aggregates=["n"])
-    groups.on_batch(0, Batch(table([row(at, k=f"auction {at}") for at in range(1000)])))
-    before = groups.snapshot().segments
-    groups.on_punctuation(0, Punctuation({"k": Constant("auction 7")}))
-    groups.on_punctuation(0, Punctuation({"k": Constant("auction 1007")}))
-    after = groups.snapshot().segments
+    taken(groups, 0, Batch(table([row(at, k=f"auction {at}") for at in range(1000)])))
+    before = segments(groups)
+    taken(groups, 0, Punctuation({"k": Constant("auction 7")}))
+    taken(groups, 0, Punctuation({"k": Constant("auction 1007")}))
+    after = segments(groups)
     assert len(before) == 16
     assert len(before.keys() & after.keys()) == 15
 
@@ -337,9 +330,9 @@ def test_state_is_one_row_a_group_and_goes_with_it() -> None:
     groups = opened("k", aggregates=["n"])
     for start in range(0, 5000, 500):
         names = [f"auction {at}" for at in range(start, start + 500)]
-        groups.on_batch(0, Batch(table([row(k=name) for name in names * 2])))
+        taken(groups, 0, Batch(table([row(k=name) for name in names * 2])))
         assert groups.held().rows == 500
-        answer, promise = groups.on_ended(0, Ended(pa.table({"k": names})))
+        answer, promise = taken(groups, 0, Ended(pa.table({"k": names})))
         assert isinstance(answer, Batch)
         assert set(answer.rows["n"].to_pylist()) == {2}
         assert isinstance(promise, Ended)
@@ -349,8 +342,8 @@ def test_state_is_one_row_a_group_and_goes_with_it() -> None:
 
 def test_groups_without_aggregates_are_the_distinct_values() -> None:
     groups = opened("k", aggregates=[])
-    groups.on_batch(0, Batch(table([row(k="a"), row(k=None), row(k="a")])))
-    assert multiset(answers(revived(groups).on_punctuation(0, ALL))) == multiset([{"k": "a"}, {"k": None}])
+    taken(groups, 0, Batch(table([row(k="a"), row(k=None), row(k="a")])))
+    assert multiset(answers(taken(revived(groups), 0, ALL))) == multiset([{"k": "a"}, {"k": None}])
 
 
 # -- values of other types ------------------------------------------------------------------------------------------
@@ -397,12 +390,12 @@ def judge_times(times: pa.Array) -> None:
     """Times of ticks 10, 20, none and 20 again."""
     rows = pa.table({"t": times})
     by_range, by_value = (GroupBy(Grouping(rows.schema, ("t",), (("n", lw.count()),), ("t",))) for _ in range(2))
-    by_range.on_batch(0, Batch(rows))
+    taken(by_range, 0, Batch(rows))
     for high, counts in ((10, []), (11, [1]), (21, [2])):
-        assert [row["n"] for row in answers(by_range.on_punctuation(0, Punctuation.linear("t", high)))] == counts
+        assert [row["n"] for row in answers(taken(by_range, 0, Punctuation.linear("t", high)))] == counts
     assert by_range.held().rows == 1
-    by_value.on_batch(0, Batch(rows))
-    answer, promise = by_value.on_ended(0, Ended(rows))
+    taken(by_value, 0, Batch(rows))
+    answer, promise = taken(by_value, 0, Ended(rows))
     assert isinstance(answer, Batch)
     assert answer.rows.schema == pa.schema([("t", times.type), ("n", pa.int64())])
     assert isinstance(promise, Ended)
@@ -427,5 +420,5 @@ def test_what_cannot_be_grouped_is_refused() -> None:
         pa.table({"k": ["a"]}).select([]),
         pa.table({"k": pa.array([], pa.string())}),
     ):
-        assert groups.on_ended(0, Ended(nothing)) == [], "it ends no whole group"
+        assert taken(groups, 0, Ended(nothing)) == [], "it ends no whole group"
     assert groups.what.result_schema().names == ["k", *AGGREGATES]

@@ -36,6 +36,5 @@ def test_windows_behind_a_join_hold_what_is_told(window: dict[str, Any], over: s
     for t in range(300):  # in step: what is kept while one stream waits for the other is not in the number
         for port in (0, 1):
             running.push([{"ts": t, "k": "a"}], port)
-        shard: Any = running._shards[0]
-        held = max(held, shard.next.held().rows)
+        held = max(held, running.graph(0, 0).operators[1].held().rows)
     assert 0 < held <= told <= held + 2

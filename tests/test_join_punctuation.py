@@ -14,7 +14,7 @@ import lowwater as lw
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.model.punctuation import ALL, Punctuation, Range
-from lowwater.operators.base import Batch, Message
+from lowwater.operators.base import Batch, Message, taken
 from lowwater.operators.group_by import GroupBy, Grouping
 from lowwater.windows.context_free import Sliding
 from tests.join_oracle import HOWS
@@ -48,8 +48,8 @@ def events(draw: st.DrawFn, ports: int = 2) -> list[Event]:
 
 def take(operator: OAJoin, port: int, what: list[Row] | Punctuation) -> list[Message]:
     if isinstance(what, Punctuation):
-        return operator.on_punctuation(port, what)
-    return operator.on_batch(port, Batch(pa.Table.from_pylist(what, schema=SIDES[port % 2].schema)))
+        return taken(operator, port, what)
+    return taken(operator, port, Batch(pa.Table.from_pylist(what, schema=SIDES[port % 2].schema)))
 
 
 def break_no_promise(messages: Sequence[Message]) -> None:
@@ -109,9 +109,9 @@ def answered(what: WindowJoin, joint: bool, arrival: Sequence[Event]) -> list[se
     for port, event in arrival:
         for message in take(join, port, event):
             if isinstance(message, Batch):
-                assert group_by.on_batch(0, message) == []
+                assert taken(group_by, 0, message) == []
             elif isinstance(message, Punctuation):
-                for answer in group_by.on_punctuation(0, message):
+                for answer in taken(group_by, 0, message):
                     for row in answer.rows.to_pylist() if isinstance(answer, Batch) else []:
                         assert (row["l_ts"], row["r_ts"]) not in known, "each group once"
                         known[row["l_ts"], row["r_ts"]] = row["n"]

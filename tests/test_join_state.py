@@ -10,7 +10,7 @@ from lowwater.joins.condition import Condition
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.side import FANOUT
 from lowwater.joins.spec import JoinSide, WindowJoin
-from lowwater.operators.base import Batch
+from lowwater.operators.base import Batch, taken
 from tests.compare import multiset
 from tests.join_oracle import HOWS, band_join, flatten
 from tests.join_queries import Row, held, in_memory, parts, plain
@@ -91,10 +91,11 @@ def test_results_come_in_pieces_where_text_would_not_fit_one_array(monkeypatch: 
     def answer() -> list[pa.Table]:
         schema = pa.schema({"ts": pa.int64(), "k": pa.string(), "long": pa.string()})
         sides = tuple(JoinSide(name, schema, "ts", ("k",)) for name in "ab")
-        join = OAJoin(WindowJoin(sides, (9, 9), condition=Condition("a_long <> b_long")))
+        pairs = pa.schema({"a_long": pa.string(), "b_long": pa.string()})
+        join = OAJoin(WindowJoin(sides, (9, 9), condition=Condition.of("a_long <> b_long", pairs)))
         for port in (0, 1):
             rows = {"ts": range(20), "k": ["x"] * 20, "long": ["text" * (port + n % 3) for n in range(20)]}
-            out = join.on_batch(port, Batch(pa.table(rows, schema=schema)))
+            out = taken(join, port, Batch(pa.table(rows, schema=schema)))
         return [message.rows for message in out if isinstance(message, Batch)]
 
     (whole,) = answer()

@@ -20,7 +20,7 @@ def below_spark() -> list[str]:
 
 def test_the_local_backend_and_all_below_it_do_not_load_spark() -> None:
     modules = below_spark()
-    assert {"lowwater.backends.local", "lowwater.backends.shard", "lowwater.model.progress"} <= set(modules)
+    assert {"lowwater.backends.local", "lowwater.runtime.graph", "lowwater.model.progress"} <= set(modules)
     program = (
         f"import importlib, sys\nfor name in {modules!r}: importlib.import_module(name)\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} & {'pyspark', 'py4j'}))"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.spec import JoinSide, WindowJoin
-from lowwater.operators.base import Batch
+from lowwater.operators.base import Batch, taken
 from tests.compare import multiset
 from tests.join_oracle import HOWS, flatten, n_way
 from tests.join_queries import Case, Grid, Row, held, low_watermark, plain_streams, restarts, windows
@@ -126,9 +126,9 @@ def test_combinations_are_not_made_in_vain() -> None:
     """Of a key that one of three streams never has, no pairs of the other two are looked at."""
     join = OAJoin(WindowJoin(tuple(JoinSide(name, PLAIN, "ts", ("k",)) for name in "abc"), (10, 10, 10)))
     for port in (0, 1):
-        join.on_batch(port, Batch(pa.table({"ts": [0] * 200, "k": ["x"] * 200})))
-    join.on_batch(2, Batch(pa.table({"ts": [0], "k": ["y"]})))
+        taken(join, port, Batch(pa.table({"ts": [0] * 200, "k": ["x"] * 200})))
+    taken(join, 2, Batch(pa.table({"ts": [0], "k": ["y"]})))
     assert sum(side.operations.visited for side in join.sides) == 0
-    (found,) = join.on_batch(2, Batch(pa.table({"ts": [0], "k": ["x"]})))
+    (found,) = taken(join, 2, Batch(pa.table({"ts": [0], "k": ["x"]})))
     assert isinstance(found, Batch)
     assert found.rows.num_rows == 200 * 200

@@ -7,7 +7,6 @@ have been answered, with what, and how many rows are held.
 
 from __future__ import annotations
 
-import json
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -20,15 +19,17 @@ import pytest
 import lowwater as lw
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.base import Batch, Held, Late
+from lowwater.operators.base import Batch, Held, Late, taken
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.over_aggregate import OverAggregate
 from lowwater.operators.waiting import Waiting
-from lowwater.state.segments import Segment, unpack
+from lowwater.state.segments import unpack
+from lowwater.state.store import Store
 from lowwater.windows.over import Over
 from lowwater.windows.spec import Tuples
 from tests.compare import same
 from tests.oracle import aggregate, key
+from tests.stored import reopened, segments
 
 Row = dict[str, Any]
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.string()), ("ts", pa.int64()), ("v", pa.int64()), ("x", pa.float64())])
@@ -63,13 +64,7 @@ def opened(window: Over, group_by: tuple[str, ...] = ("k",), schema: pa.Schema =
 
 def revived(operator: OverAggregate) -> OverAggregate:
     """A fresh operator with the state of another, taken through bytes."""
-    saved = operator.snapshot()
-    stored = {id: bytes(segment.data or b"") for id, segment in saved.segments.items()}
-    fresh = OverAggregate(operator.what)
-    fresh.restore(
-        json.loads(json.dumps(saved.head)),
-        lambda id: Segment(fresh.decode(unpack(stored[id])), id, stored[id], len(stored[id])),
-    )
+    fresh = OverAggregate(operator.what, reopened(operator))
     assert fresh.held() == operator.held()
     return fresh
 
@@ -163,7 +158,7 @@ class Trial:
     promised: int = NEVER
 
     def give(self, rows: list[Row]) -> None:
-        for message in self.operator.on_batch(0, Batch(table(rows))):
+        for message in taken(self.operator, 0, Batch(table(rows))):
             assert isinstance(message, Late)
             self.late += message.rows.to_pylist()
         self.judge.accepted += [row for row in rows if row["ts"] >= self.judge.low]
@@ -172,7 +167,7 @@ class Trial:
         low = punctuation.low_watermark("ts")
         assert low is not None
         self.judge.low = max(self.judge.low, low)
-        for message in self.operator.on_punctuation(0, punctuation):
+        for message in taken(self.operator, 0, punctuation):
             if isinstance(message, Punctuation):
                 self.promised = message.low_watermark("ts") or self.promised
                 continue
@@ -274,8 +269,8 @@ def test_columns_are_those_of_the_stream_then_the_aggregates() -> None:
     utc = pa.timestamp("us", "UTC")
     schema = pa.schema([pa.field("v", pa.int64()), pa.field("x", pa.float64()), pa.field("ts", utc, nullable=False)])
     operator = opened(Over("range", 1_000_000), (), schema)
-    operator.on_batch(0, Batch(pa.table({"v": [1], "x": [0.5], "ts": pa.array([10], utc)}, schema=schema)))
-    batch, end = operator.on_punctuation(0, ALL)
+    taken(operator, 0, Batch(pa.table({"v": [1], "x": [0.5], "ts": pa.array([10], utc)}, schema=schema)))
+    batch, end = taken(operator, 0, ALL)
     assert isinstance(batch, Batch)
     assert batch.rows.column_names == ["v", "x", "ts", *BOUNDED, *HOLISTIC]
     assert batch.rows.schema.field("ts").type == utc
@@ -307,7 +302,7 @@ def test_all_rows_after_the_end_are_late() -> None:
     found.punctuate(ALL)
     found.give(stream(4, 5))
     assert len(found.late) == 5
-    assert found.operator.on_punctuation(0, ALL) == []
+    assert taken(found.operator, 0, ALL) == []
     assert found.operator.held() == Held(0, 0)
 
 
@@ -351,45 +346,41 @@ def test_a_batch_rewrites_only_what_it_touches() -> None:
     found = Trial(opened(window), Judge(window, ["k"]))
     found.give([{"id": i, "k": f"k{i}", "ts": 0, "v": i, "x": None} for i in range(64)])
     found.punctuate(Punctuation.linear("ts", 1))
-    before = found.operator.snapshot()
-    assert len(before.segments) == 16
+    before = segments(found.operator)
+    assert len(before) == 16
     found.give([{"id": 64, "k": "k5", "ts": 1, "v": 0, "x": None}])
     found.punctuate(Punctuation.linear("ts", 2))
-    after = found.operator.snapshot()
-    assert len(set(after.segments) - set(before.segments)) == 1
-    assert sum(after.segments[id] is segment for id, segment in before.segments.items() if id in after.segments) == 15
+    after = segments(found.operator)
+    assert len(after.keys() - before.keys()) == 1
+    assert len(after.keys() & before.keys()) == 15
 
 
 def test_answered_rows_keep_only_the_columns_that_are_computed_with() -> None:
     what = WindowedAggregation(Over("rows", 1, 1), "ts", SCHEMA, ("k",), (("s", lw.sum("v")),))
     operator = OverAggregate(what)
-    operator.on_batch(0, Batch(table(stream(5))))
-    operator.on_punctuation(0, Punctuation.linear("ts", 100))
-    for segment in operator.snapshot().segments.values():
-        tables = unpack(segment.data or b"")
+    taken(operator, 0, Batch(table(stream(5))))
+    taken(operator, 0, Punctuation.linear("ts", 100))
+    for data in segments(operator).values():
+        tables = unpack(data)
         assert set(tables["kept"].column_names) == {"ts", "k", "v"}
         assert tables["open"].column_names == SCHEMA.names
 
 
 def test_waiting_rewrites_only_the_segments_that_are_cut() -> None:
     schema = pa.schema([("ts", pa.int64()), ("id", pa.int64())])
-    waiting = Waiting(schema)
+    store = Store()
+    waiting = Waiting(schema, store)
     for n, times in enumerate([[1, 2], [9, 8], [2, 7], []]):
         waiting.add(pa.table({"ts": times, "id": [n] * len(times), "other": times}, None), np.array(times, np.int64))
-    before = list(waiting.segments().values())
+    before = list(segments(store))
     rows, time = waiting.release(5)
     assert (rows["ts"].to_pylist(), rows["id"].to_pylist(), time.tolist()) == ([1, 2, 2], [0, 0, 2], [1, 2, 2])
-    after = list(waiting.segments().values())
+    after = list(segments(store))
     assert (len(before), len(after), waiting.rows) == (3, 2, 3)
-    assert after[0] is before[1]
-    assert after[1] is not before[2]
-    fresh = Waiting(schema)
-    fresh.restore(
-        {
-            name: Segment(fresh.decode(unpack(segment.data or b"")), segment.id, segment.data, segment.size)
-            for name, segment in waiting.segments().items()
-        }
-    )
-    assert [segment.id for segment in fresh.segments().values()] == [segment.id for segment in after]
+    assert after[0] == before[1]
+    assert after[1] != before[2]
+    again = reopened(store)
+    fresh = Waiting(schema, again)
+    assert list(segments(again)) == after
     assert [part.tolist() for part in fresh.release(END)[1:]] == [[7, 8, 9]]
-    assert (fresh.rows, fresh.segments(), fresh.release(END)[0].num_rows) == (0, {}, 0)
+    assert (fresh.rows, segments(again), fresh.release(END)[0].num_rows) == (0, {}, 0)

@@ -183,7 +183,7 @@ def test_no_row_of_the_punctuated_traffic_stream_is_late(shared: Path, step: int
     assert low(query) == max(row["time_ms"] for row in rows if row["is_punctuation"]) + 1
     query.finish()
     aggregates = {"n": ("count", None), "v": ("avg", "speed")}
-    window = query.plan.what.window
+    window = query.plan.spec.what.window
     assert difference(query.result(), aggregate_windows(data, "time_ms", window, [], aggregates), []) == ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,14 +16,14 @@ from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.pwjoin import UNGRAMMATICAL, PWJoin, pjoin
 from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.model.punctuation import ALL, Constant, Punctuation, Range, ValueList
-from lowwater.operators.base import Batch, Ended, Late, Message
+from lowwater.operators.base import Batch, Ended, Late, Message, taken
 from lowwater.operators.group_by import GroupBy, Grouping
-from lowwater.state.segments import Segment, unpack
 from lowwater.windows.context_free import Sliding
 from tests.compare import multiset
 from tests.join_oracle import HOWS, flatten, n_way
 from tests.oracle import ordered
 from tests.punctuated_queries import Row
+from tests.stored import reopened
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
 Event = tuple[int, list[Row] | Punctuation | Ended]
@@ -36,11 +35,9 @@ def sides(n: int) -> tuple[JoinSide, ...]:
 
 
 def take(join: OAJoin, port: int, what: list[Row] | Punctuation | Ended) -> list[Message]:
-    if isinstance(what, Punctuation):
-        return join.on_punctuation(port, what)
-    if isinstance(what, Ended):
-        return join.on_ended(port, what)
-    return join.on_batch(port, Batch(pa.Table.from_pylist(what, schema=SCHEMA)))
+    if isinstance(what, Punctuation | Ended):
+        return taken(join, port, what)
+    return taken(join, port, Batch(pa.Table.from_pylist(what, schema=SCHEMA)))
 
 
 def ended(*values: int) -> Ended:
@@ -54,14 +51,7 @@ def rows(*of: tuple[int, int]) -> list[Row]:
 
 def revived(join: PWJoin) -> PWJoin:
     """A fresh operator with the state of another, taken through bytes."""
-    saved = join.snapshot()
-    fresh = PWJoin(join.what, join.joint, join.early)
-    stored = {id: bytes(segment.data or b"") for id, segment in saved.segments.items()}
-
-    def load(id: str) -> Segment[Any]:
-        return Segment(fresh.decode(unpack(stored[id])), id, stored[id], len(stored[id]))
-
-    fresh.restore(json.loads(json.dumps(saved.head)), load)
+    fresh = PWJoin(join.what, join.joint, join.early, store=reopened(join))
     assert fresh.held() == join.held()
     return fresh
 
@@ -394,12 +384,7 @@ def test_groups_of_the_key_are_answered_when_a_value_is_over() -> None:
     ]
     for port, event in arrival:
         for message in take(join, port, event):
-            if isinstance(message, Batch):
-                out = counts.on_batch(0, message)
-            elif isinstance(message, Ended):
-                out = counts.on_ended(0, message)
-            else:
-                out = counts.on_punctuation(0, message)
+            out = taken(counts, 0, message)
             found += [row for answer in out if isinstance(answer, Batch) for row in answer.rows.to_pylist()]
         if event == arrival[3][1]:
             assert found == [{"k": 1, "n": 2}]
@@ -414,10 +399,10 @@ def test_what_ends_is_part_of_the_state() -> None:
         schema = pa.schema([("ts", pa.int64()), ("k", type)])
         what = WindowJoin(tuple(replace(side, schema=schema) for side in sides(2)), (None, None))
         join = PWJoin(what)
-        join.on_punctuation(0, Punctuation({"k": Range(low, high)}))
-        join.on_ended(1, Ended(pa.table({"k": pa.array([low], type)})))
+        taken(join, 0, Punctuation({"k": Range(low, high)}))
+        taken(join, 1, Ended(pa.table({"k": pa.array([low], type)})))
         join = revived(join)
         batch = Batch(pa.table({"ts": [0, 0], "k": pa.array([low, high], type)}))
         for port, late in ((0, 1), (1, 1)):
-            (told,) = (message for message in join.on_batch(port, batch) if isinstance(message, Late))
+            (told,) = (message for message in taken(join, port, batch) if isinstance(message, Late))
             assert told.rows.num_rows == late

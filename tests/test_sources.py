@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -13,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowwater as lw
-from lowwater.backends import arrivals
-from lowwater.backends.arrivals import Arrivals, facts_of, facts_table
 from lowwater.errors import BadProgress
-from lowwater.metrics import Metrics, SourceProgress, Sources
+from lowwater.metrics import Metrics, OperatorMetrics, SourceProgress, Sources
 from lowwater.model.policy import Delay, DelayRows, Learned, Policy
 from lowwater.model.progress import Facts, Progress, declared_names, names_of, observe
-from lowwater.query.plan import Input
+from lowwater.plan.inputs import Input
+from lowwater.runtime import arrivals
+from lowwater.runtime.arrivals import Arrivals, facts_of, facts_table
 from lowwater.state.segments import pack, unpack
 
 MOMENT = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -118,7 +119,7 @@ def facts_after(cut: int, policy: Policy) -> Facts:
     r = np.random.default_rng(5)
     names = pa.array(["a", "b", None, "c", "d", "e", "f"]).take(pa.array(r.integers(0, 7, 200)))
     table = pa.table({"ts": np.arange(200) + r.integers(-9, 9, 200), "s": names})
-    run = Arrivals(Input("rows", policy, "s"), table.schema, "ts")
+    run = Arrivals(Input("rows", "ts", policy, "s"), table.schema)
     for at in range(0, 200, cut):
         run.take(table.slice(at, cut))
     return facts_of(facts_table(run.facts()), policy)
@@ -150,8 +151,14 @@ def test_metrics_survive_packing() -> None:
     query = stream.window(range="1 second").agg(n=lw.count()).start()
     query.push(table)
     metrics = query.metrics()
-    again = Metrics.of(metrics.numbers(), Sources.of_tables(unpack(pack(metrics.by_source.tables()))))
+    numbers = json.loads(json.dumps(metrics.numbers()))
+    operators = [OperatorMetrics(**one) for one in numbers["operators"]]
+    sources = Sources.of_tables(unpack(pack(metrics.by_source.tables())))
+    again = Metrics.of_operators(
+        operators, 0, sources, low_watermark=numbers["low_watermark"], closed_below=numbers["closed_below"]
+    )
     assert again == metrics
+    assert again.numbers() == numbers
     assert again.held_back_by == "rows/c"
     assert again.sources == [
         SourceProgress("rows", "c", None, None, 0, True),

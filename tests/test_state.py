@@ -12,7 +12,8 @@ from lowwater.backends.local import LocalQuery
 from lowwater.errors import CheckpointMismatch
 from lowwater.generate import keyed
 from lowwater.query.bound import slots
-from lowwater.state.segments import VERSION, Segment, SegmentCache, pack, unpack
+from lowwater.state.segments import VERSION, SegmentCache, hash_of, pack, unpack
+from tests.stored import segments
 
 DELAY = 3_000_000
 
@@ -30,7 +31,7 @@ def test_a_differential_aggregate_holds_at_most_panes_times_groups(range: str, s
     table = keyed(20_000, 200, 40, seed=3)
     query = sliding(table, range, slide, strategy, n=lw.count(), s=lw.sum("val"))
     running = query.start()
-    window, most = query.plan.what.window, 0
+    window, most = query.plan.spec.what.window, 0
     for at in np.arange(0, table.num_rows, 500).tolist():
         running.push(table.slice(at, 500))
         most = max(most, running.metrics().state_rows)
@@ -48,7 +49,7 @@ def test_a_landmark_holds_one_partial_a_group_and_the_open_panes() -> None:
     running = query.start()
     for at in np.arange(0, table.num_rows, 500).tolist():
         running.push(table.slice(at, 500))
-        assert running.metrics().state_rows <= 40 * slots(query.plan.what.window, "landmark", DELAY)
+        assert running.metrics().state_rows <= 40 * slots(query.plan.spec.what.window, "landmark", DELAY)
 
 
 def test_ten_thousand_groups_of_which_ten_stay_leave_the_state_of_ten() -> None:
@@ -63,12 +64,12 @@ def test_ten_thousand_groups_of_which_ten_stay_leave_the_state_of_ten() -> None:
     assert running.metrics().state_rows == 10_000
     for second in np.arange(1, 130).tolist():
         running.push(part(second, 10))
-    assert running.metrics().state_rows <= 10 * slots(query.plan.what.window, "panes", DELAY)
+    assert running.metrics().state_rows <= 10 * slots(query.plan.spec.what.window, "panes", DELAY)
     assert running.metrics().dropped_rows == 0
 
 
 def segment_ids(running: LocalQuery) -> dict[str, str]:
-    return dict(running._shards[0].snapshot().head["operator"]["segments"])
+    return {path: id for path, id in segments(running.graph(0, 0).store) if "/blocks/" in path}
 
 
 def test_a_batch_rewrites_only_the_blocks_it_touches() -> None:
@@ -85,13 +86,12 @@ def test_a_batch_rewrites_only_the_blocks_it_touches() -> None:
 
 def test_segments_are_the_same_whoever_packs_them() -> None:
     tables = {"a": pa.table({"x": [1, 2, 3]}), "none": pa.table({"": pa.nulls(4)}).select([])}
-    first, second = Segment.of(None, tables), Segment.of(None, tables)
-    assert first.id == second.id
-    assert first.data is not None
-    opened = unpack(first.data)
+    first, second = pack(tables), pack(tables)
+    assert hash_of(first) == hash_of(second)
+    opened = unpack(first)
     assert opened["a"].equals(tables["a"])
     assert opened["none"].num_rows == 4
-    assert Segment.of(None, {"a": pa.table({"x": [1, 2, 4]})}).id != first.id
+    assert hash_of(pack({"a": pa.table({"x": [1, 2, 4]})})) != hash_of(first)
 
 
 def test_segments_of_another_format_are_refused() -> None:

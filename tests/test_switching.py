@@ -12,13 +12,14 @@ import pytest
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.operators import lazy_rows
 from lowwater.operators.adaptive_aggregate import AdaptivePartials
-from lowwater.operators.base import Batch, StreamProperties
+from lowwater.operators.base import Batch, StreamProperties, taken
 from lowwater.operators.group_states import EAGER, LAZY, TRANSITIONAL
 from lowwater.operators.threshold import RETURN, Threshold
 from lowwater.operators.window_aggregate import WindowAggregate
 from lowwater.windows.context_free import Sliding
 from tests.compare import difference
 from tests.oracle import aggregate_windows
+from tests.stored import segments
 from tests.test_adaptive import SCHEMA, Row, asked, restarted, states
 
 
@@ -34,7 +35,7 @@ class Told:
     def rows_of(self, **times: Sequence[int]) -> Told:
         rows = [dict.fromkeys(SCHEMA.names) | {"ts": t, "k": k} for k, of in times.items() for t in of]
         self.rows += rows
-        self.operator.on_batch(0, Batch(pa.Table.from_pylist(rows, schema=SCHEMA)))
+        taken(self.operator, 0, Batch(pa.Table.from_pylist(rows, schema=SCHEMA)))
         return self
 
     def upto(self, low: int) -> Told:
@@ -47,7 +48,7 @@ class Told:
         assert difference(self.answers, expected, ["k"]) == ""
 
     def _answer(self, punctuation: Punctuation) -> None:
-        messages = self.operator.on_punctuation(0, punctuation)
+        messages = taken(self.operator, 0, punctuation)
         self.answers += [row for m in messages if isinstance(m, Batch) for row in m.rows.to_pylist()]
 
     @property
@@ -140,7 +141,7 @@ def test_a_group_without_active_tuples_is_forgotten() -> None:
     assert told.upto(50).states == {}
     assert told.keeping.rows == 0
     told.end()
-    assert told.keeping.segments() == {}
+    assert segments(told.operator) == {}
 
 
 def test_states_and_volumes_come_back_from_segments() -> None:
@@ -225,25 +226,25 @@ def test_a_group_that_becomes_eager_does_not_rewrite_the_buffer() -> None:
     rising = [f"rising {i}" for i in range(size // 6)]
     for batch in range(4):
         others = [f"{batch} {i}" for i in range(size - 1)]
-        operator.on_batch(0, Batch(many([*others, "a"], [*range(size - 1), 0])))
-    before = operator.snapshot().segments.keys()
-    operator.on_batch(0, Batch(many(["a"] * 50, [*range(0, 1000, 20)])))
+        taken(operator, 0, Batch(many([*others, "a"], [*range(size - 1), 0])))
+    before = segments(operator).keys()
+    taken(operator, 0, Batch(many(["a"] * 50, [*range(0, 1000, 20)])))
     assert states(operator)["a"] == (EAGER, 54)
-    written = operator.snapshot().segments.keys() - before
+    written = segments(operator).keys() - before
     assert len(written) == 2  # a's partials, and the numbers of the threshold
-    operator.on_batch(0, Batch(many([*rising, *(f"4 {i}" for i in range(size - len(rising)))], [*range(size)])))
-    parts = len(operator.snapshot().head["segments"])
+    taken(operator, 0, Batch(many([*rising, *(f"4 {i}" for i in range(size - len(rising)))], [*range(size)])))
+    parts = len(segments(operator))
     assert isinstance(operator.keeping, AdaptivePartials)
     held = operator.keeping.rows
-    operator.on_batch(0, Batch(many(rising * 30, [(17 * i) % 1000 for i in range(30 * len(rising))])))
+    taken(operator, 0, Batch(many(rising * 30, [(17 * i) % 1000 for i in range(30 * len(rising))])))
     assert states(operator)[rising[0]] == (EAGER, 31)
-    assert len(operator.snapshot().head["segments"]) == parts
+    assert len(segments(operator)) == parts
     assert operator.keeping.rows - operator.keeping.partials < held - len(rising)  # that part was cleared
 
 
 def test_small_batches_share_a_segment() -> None:
     operator = WindowAggregate(asked(Sliding(1000, 100)), AdaptivePartials)
     for batch in range(40):
-        operator.on_batch(0, Batch(many([f"{batch} {i}" for i in range(20)], [*range(20)])))
+        taken(operator, 0, Batch(many([f"{batch} {i}" for i in range(20)], [*range(20)])))
         operator.held()
-    assert set(operator.snapshot().head["segments"]) == {"lazy/0", "watch"}
+    assert sorted(path.split("/")[1] for path, _ in segments(operator)) == ["lazy", "watch"]

@@ -67,6 +67,19 @@ class Grouped:
         return Grouped(tables["keys"], ints(rows.column("group")), ints(rows.column("slot")), partials)
 
 
+@dataclass(frozen=True)
+class GroupedCodec:
+    """How partials become tables of the state, and come back."""
+
+    algebras: Sequence[Algebra]
+
+    def encode(self, value: Grouped) -> dict[str, pa.Table]:
+        return value.tables(self.algebras)
+
+    def decode(self, tables: dict[str, pa.Table]) -> Grouped:
+        return Grouped.of_tables(tables, self.algebras)
+
+
 def ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return np.asarray(column.to_numpy(), np.int64)
 

@@ -1,96 +1,73 @@
 """The local backend: one process, deterministic, a clock that only moves when told. Tests, docs and figures use it.
 
-It runs the same ingest and the same shards as Spark does, without Spark: a batch pushed is a micro-batch.
+It runs the same ingest and the same shards as Spark does, without Spark: a batch pushed is a micro-batch, and its
+stages run one after the other.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.backends.opening import Running, open_ingest, open_shard
 from lowwater.errors import LowwaterError
 from lowwater.expressions import Expression, zone_of
 from lowwater.metrics import Metrics
-from lowwater.operators.base import Batch
-from lowwater.operators.stateless import Apply, Project, applied
-from lowwater.query.plan import Planned
-from lowwater.state.segments import Segment, Stored, unpack
+from lowwater.model.columns import KEEP
+from lowwater.operators.rowwise import mapped_where
+from lowwater.plan.plan import Plan
+from lowwater.query.logical import Node
+from lowwater.query.planner import plan as planned
+from lowwater.runtime.graph import LATE, RESULT, Graph
+from lowwater.runtime.ingest import Ingest
+from lowwater.state.store import Saved
 
 Step = Callable[[pa.Table], pa.Table]
-KEEP = "__lw_keep"
 
 
 @dataclass(frozen=True)
 class LocalFrame:
-    """A table, or only its schema, and the steps that rows go through before the window."""
+    """A table, or only its schema, and the steps that rows go through where they are read."""
 
     table: pa.Table
-    schema: pa.Schema
+    full: pa.Schema
+    """The columns behind all steps, marks included."""
     steps: tuple[Step, ...] = ()
-    keep: str | None = None
 
     @property
     def backend(self) -> LocalBackend:
         return LocalBackend()
 
-    def where(self, condition: str) -> LocalFrame:
-        mask = Expression.condition(condition, self.schema, zone_of(self.schema), "where()")
-
-        def step(rows: pa.Table) -> pa.Table:
-            at = rows.schema.get_field_index(KEEP)
-            kept = pa.array(np.asarray(mask.evaluate(rows, _kept(rows)).fill_null(False), np.bool_))
-            return rows.append_column(KEEP, kept) if at < 0 else rows.set_column(at, KEEP, kept)
-
-        return LocalFrame(self.table, self.schema, (*self.steps, step), KEEP)
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([f for f in self.full if f.name != KEEP])
 
     def with_column(self, name: str, expression: str) -> LocalFrame:
-        value = Expression.of(expression, self.schema, zone_of(self.schema), "with_column()")
+        bound = Expression.of(expression, self.full, zone_of(self.full))
 
         def step(rows: pa.Table) -> pa.Table:
-            new = value.evaluate(rows, _kept(rows))
+            new = bound.evaluate(rows)
             at = rows.schema.get_field_index(name)
             return rows.append_column(name, new) if at < 0 else rows.set_column(at, name, new)
 
-        changed = step(self._sample()).schema
-        return LocalFrame(self.table, _visible(changed), (*self.steps, step), self.keep)
+        return self._then(step)
 
     def select(self, columns: Sequence[str]) -> LocalFrame:
-        carried = [*columns, *([self.keep] if self.keep else [])]
-        project = Project(carried)
-
-        def step(rows: pa.Table) -> pa.Table:
-            return _rows(project.on_batch(0, Batch(rows)))
-
-        return LocalFrame(
-            self.table, pa.schema([self.schema.field(c) for c in columns]), (*self.steps, step), self.keep
-        )
+        return self._then(lambda rows: rows.select(list(columns)))
 
     def apply(self, function: Step, schema: pa.Schema) -> LocalFrame:
-        def visible(rows: pa.Table) -> pa.Table:
-            return applied(rows, KEEP, function, schema)
+        return self._then(lambda rows: mapped_where(rows, KEEP, function, schema))
 
-        apply = Apply(visible, schema.names)
-
-        def step(rows: pa.Table) -> pa.Table:
-            return _rows(apply.on_batch(0, Batch(rows)))
-
-        return LocalFrame(self.table, schema, (*self.steps, step), self.keep)
+    def _then(self, step: Step) -> LocalFrame:
+        return replace(self, full=step(self.full.empty_table()).schema, steps=(*self.steps, step))
 
     def prepare(self, rows: pa.Table) -> pa.Table:
         """Rows after all steps."""
         for step in self.steps:
             rows = step(rows)
         return rows
-
-    def _sample(self) -> pa.Table:
-        return self.prepare(self.table.slice(0, 0))
 
 
 def frame(data: Any) -> LocalFrame:
@@ -106,24 +83,11 @@ def frame(data: Any) -> LocalFrame:
     return LocalFrame(data, data.schema)
 
 
-def _rows(messages: Sequence[Any]) -> pa.Table:
-    return messages[0].rows
-
-
-def _visible(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([f for f in schema if f.name != KEEP])
-
-
-def _kept(rows: pa.Table) -> npt.NDArray[np.bool_] | None:
-    """The rows that the filters so far have kept; None if there was none. Expressions are asked for no others."""
-    return rows.column(KEEP).to_numpy() if KEEP in rows.column_names else None
-
-
 @dataclass
 class LocalQuery:
     """A running query. `push` is a micro-batch of one input; `tick` lets time pass; `finish` ends all inputs."""
 
-    plan: Planned
+    plan: Plan
     frames: Sequence[LocalFrame]
     shards: int = 1
     late: bool = True
@@ -131,8 +95,15 @@ class LocalQuery:
     late_rows: list[pa.Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._shards = [open_shard(self.plan, i, self.shards) for i in range(self.shards)]
+        self._saved = [Saved() for _ in range(self.plan.stages * self.shards)]
+        self._graphs = [self._opened(stage, shard) for stage in range(self.plan.stages) for shard in range(self.shards)]
         self._failed = False
+
+    def _opened(self, stage: int, shard: int) -> Graph:
+        return Graph(self.plan, stage, shard, self.shards, self._saved[stage * self.shards + shard].open())
+
+    def graph(self, stage: int, shard: int) -> Graph:
+        return self._graphs[stage * self.shards + shard]
 
     def _refuse_failed(self) -> None:
         if self._failed:
@@ -143,36 +114,50 @@ class LocalQuery:
 
     def push(self, rows: pa.Table | list[dict[str, Any]], port: int = 0, clock: int | None = None) -> pa.Table:
         """Rows of one input as a micro-batch; returns the results that it closes."""
+        reading = [n for n, entry in enumerate(self.plan.entries) if entry.input == port]
         if isinstance(rows, list):
-            rows = pa.Table.from_pylist(rows, schema=self.frames[port].table.schema)
-        ready = self.frames[port].prepare(rows).combine_chunks()
-        messages = open_ingest(self.plan, port, self.shards, self.late).run(ready.to_batches())
+            rows = pa.Table.from_pylist(rows, schema=self.frames[self.plan.entries[reading[0]].frame].table.schema)
+        messages: list[list[list[bytes]]] = [[[] for _ in range(self.shards)] for _ in range(self.plan.stages)]
+        read = {(self.plan.entries[n].frame, self.plan.entries[n].stage) for n in reading}
+        for number, stage in sorted(read):
+            own = [n for n in reading if (self.plan.entries[n].frame, self.plan.entries[n].stage) == (number, stage)]
+            ready = self.frames[number].prepare(rows).combine_chunks()
+            for shard, blobs in enumerate(Ingest(self.plan, own, self.shards, self.late).run(ready.to_batches())):
+                messages[stage][shard] += blobs
         return self._apply(messages, clock, False)
 
     def tick(self, clock: int) -> pa.Table:
         """System time in microseconds passes without data."""
-        return self._apply([], clock, False)
+        return self._apply(None, clock, False)
 
     def finish(self) -> pa.Table:
         """The end of all inputs: the all-matching punctuation."""
-        return self._apply([], None, True)
+        return self._apply(None, None, True)
 
-    def _apply(self, messages: list[bytes], clock: int | None, end: bool) -> pa.Table:
+    def _apply(self, messages: list[list[list[bytes]]] | None, clock: int | None, end: bool) -> pa.Table:
         self._refuse_failed()
+        came = messages or [[[] for _ in range(self.shards)] for _ in range(self.plan.stages)]
         closed: list[pa.Table] = []
+        outputs = {RESULT: closed.append, LATE: self.late_rows.append}
         self._failed = True  # until this is through: half a batch in some shards is no state to go on from
-        for i, shard in enumerate(self._shards):
-            runs = [shard.run_of(messages[i])] if messages else []
-            out = shard.apply(runs, clock, end)
-            closed += out.results
-            self.late_rows += out.late
+        for stage in range(self.plan.stages):
+            for shard in range(self.shards):
+                graph = self.graph(stage, shard)
+                runs = [graph.run_of(number, blob) for number, blob in enumerate(came[stage][shard])]
+                crossing = graph.apply(runs, lambda kind, rows: outputs[kind](rows), clock, end)
+                for later, shards in crossing.items():
+                    for to, blobs in enumerate(shards):
+                        came[later][to] += blobs
+                excess = graph.excess()
+                assert excess is None, excess
         self._failed = False
         self.results += closed
         return self._together(closed)
 
     def _together(self, tables: list[pa.Table]) -> pa.Table:
         schema = self.plan.result_schema
-        return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks().sort_by(self.plan.order)
+        together = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
+        return together.sort_by(self.plan.order) if self.plan.order else together
 
     def result(self) -> pa.Table:
         """All results so far."""
@@ -180,51 +165,44 @@ class LocalQuery:
 
     def late_output(self) -> pa.Table:
         """All late rows so far, with the reason."""
-        schema = self.plan.late_schema
-        return pa.concat_tables([schema.empty_table(), *(t.select(schema.names).cast(schema) for t in self.late_rows)])
+        return pa.concat_tables([self.plan.late_schema.empty_table(), *self.late_rows])
 
     def metrics(self) -> Metrics:
-        return Metrics.total([shard.metrics() for shard in self._shards])
+        return Metrics.total([graph.metrics() for graph in self._graphs], self.plan.root)
 
     def restart(self) -> None:
-        """Stops and starts from a snapshot through bytes, as a crash and restart would."""
+        """Stops and starts from the committed state through bytes, as a crash and restart would."""
         self._refuse_failed()
-        self._shards = [_revived(self.plan, shard) for shard in self._shards]
-
-
-def _revived(plan: Planned, shard: Running) -> Running:
-    saved = shard.snapshot()
-    stored = {id: segment.data for id, segment in saved.segments.items()}
-    head = json.loads(json.dumps(saved.head))
-    fresh = open_shard(plan, shard.number, shard.shards)
-
-    def load(id: str) -> Segment[Any]:
-        data = stored[id]
-        assert data is not None
-        return Stored(id, data, len(data), lambda: fresh.decode(unpack(data)))
-
-    fresh.restore(head, load)
-    fresh.wake()
-    return fresh
+        for saved, graph in zip(self._saved, self._graphs, strict=True):
+            saved.apply(graph.store.commit())
+        self._graphs = [self._opened(graph.stage, graph.number) for graph in self._graphs]
+        for graph in self._graphs:
+            graph.wake()
 
 
 class LocalBackend:
     """Runs plans in this process."""
 
-    def collect(
-        self, plan: Planned, frames: Sequence[LocalFrame], batch_rows: int | None = None, shards: int = 1
-    ) -> pa.Table:
-        query = self.start(plan, frames, shards=shards)
-        for port, of_port in enumerate(frames):
-            table = of_port.table
+    name = "Arrow tables"
+    outside = False
+
+    def type_of(self, expression: str, schema: pa.Schema, role: str) -> pa.DataType:
+        return Expression.of(expression, schema, zone_of(schema), role).type
+
+    def collect(self, node: Node, batch_rows: int | None = None, shards: int = 1) -> pa.Table:
+        query = self.start(node, shards=shards, late=False)
+        for port in range(len(query.plan.inputs)):
+            entry = next(e for e in query.plan.entries if e.input == port)
+            table = query.frames[entry.frame].table
             step = batch_rows or max(1, table.num_rows)
             for at in range(0, table.num_rows, step):
                 query.push(table.slice(at, step), port)
         query.finish()
         return query.result()
 
-    def start(self, plan: Planned, frames: Sequence[LocalFrame], shards: int = 1, late: bool = True) -> LocalQuery:
-        return LocalQuery(plan, frames, shards, late)
+    def start(self, node: Node, shards: int = 1, late: bool = True) -> LocalQuery:
+        found = planned(node, late)
+        return LocalQuery(found.plan, found.frames, shards, late)  # type: ignore[arg-type]
 
-    def to_spark(self, plan: Planned, frames: Sequence[LocalFrame], **options: Any) -> Any:
+    def to_spark(self, node: Node, **options: Any) -> Any:
         raise LowwaterError("This stream is an Arrow table; to run on Spark, give stream() a Spark DataFrame.")

@@ -29,8 +29,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 import lowwater as lw
 from lowwater import generate
-from lowwater.backends.spark.baselines import batch_counts
-from lowwater.backends.spark.engine import Files
+from lowwater.backends.spark.demo import Files, batch_counts
 from lowwater.backends.spark.launch import Session
 from lowwater.errors import LowwaterError
 from lowwater.experiments import demo_view

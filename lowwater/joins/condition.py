@@ -1,10 +1,10 @@
 """The residual predicate of a join: what else must hold of rows that are equal on the key and in each other's window.
 
-It is Spark SQL over the columns of a pair, or a function from an Arrow table of pairs to a boolean array. The planner
-binds the text to the schema of a pair; only the columns that it reads are put side by side before it is asked.
+It is Spark SQL over the columns of a pair, with Spark's meaning (lowwater/expressions), or a function from an Arrow
+table of pairs to a boolean array. Only the columns that the text names are put side by side before it is evaluated.
 
->>> pairs = pa.table({"price": [5, 9, None], "reserve": [7, 7, 7], "other": [0, 0, 0]})
->>> condition = Condition("price >= reserve").bind(pairs.schema)
+>>> pairs = pa.table({"price": [5, 9, None], "reserve": [7, 7, 7]})
+>>> condition = Condition.of("price >= reserve", pairs.schema)
 >>> condition.holds(pairs).tolist(), condition.reads(pairs.column_names)
 ([False, True, False], ['price', 'reserve'])
 """
@@ -12,7 +12,7 @@ binds the text to the schema of a pair; only the columns that it reads are put s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,30 +26,34 @@ Predicate = Callable[[pa.Table], pa.Array]
 
 @dataclass(frozen=True)
 class Condition:
-    """A predicate over pairs; null is no."""
+    """A predicate over pairs; null does not hold."""
 
-    of: str | Predicate
-    bound: Expression | None = field(default=None, compare=False, repr=False)
+    predicate: Expression | Predicate
 
-    def bind(self, schema: pa.Schema) -> Condition:
-        """The condition over pairs of a schema, or a refusal of its text."""
-        if not isinstance(self.of, str):
-            return self
-        return replace(self, bound=Expression.condition(self.of, schema, zone_of(schema), "join(condition=)"))
+    @staticmethod
+    def of(what: object, pairs: pa.Schema) -> Condition:
+        """The condition that a user wrote, over pairs of this schema; refuses what is none."""
+        if isinstance(what, str):
+            return Condition(Expression.condition(what, pairs, zone_of(pairs), "join(condition=)"))
+        if not callable(what):
+            raise LowwaterError(f"join(condition=) is SQL text or a function of an Arrow table of pairs, not {what!r}.")
+        return Condition(what)
 
     def reads(self, columns: Sequence[str]) -> list[str]:
         """The columns of a pair that it needs, among all of them."""
-        return list(columns) if self.bound is None else [name for name in columns if name in self.bound.columns]
+        if isinstance(self.predicate, Expression):
+            wanted = set(self.predicate.columns)
+            return [name for name in columns if name in wanted]
+        return list(columns)
 
     def holds(self, pairs: pa.Table) -> npt.NDArray[np.bool_]:
-        if isinstance(self.of, str):
-            bound = self.bound or self.bind(pairs.schema).bound
-            assert bound is not None
-            return np.asarray(bound.evaluate(pairs).fill_null(False), np.bool_)
-        found = self._called(self.of, pairs)
+        if isinstance(self.predicate, Expression):
+            found = self.predicate.evaluate(pairs)
+        else:
+            found = self._called(self.predicate, pairs)
         if not pa.types.is_boolean(found.type) or len(found) != pairs.num_rows:
             raise LowwaterError(
-                f"The condition {self} must give true or false for each of {pairs.num_rows} pairs, but gave "
+                f"The condition {self} must return true or false for each of {pairs.num_rows} pairs, but returned "
                 f"{len(found)} of type {found.type}."
             )
         return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
@@ -61,5 +65,12 @@ class Condition:
         except Exception as error:
             raise LowwaterError(f"The condition {self} failed: {type(error).__name__}: {error}.") from error
 
+    @property
+    def text(self) -> str:
+        """The condition as EXPLAIN prints it."""
+        if isinstance(self.predicate, Expression):
+            return self.predicate.text
+        return getattr(self.predicate, "__name__", type(self.predicate).__name__)
+
     def __str__(self) -> str:
-        return repr(self.of) if isinstance(self.of, str) else getattr(self.of, "__name__", type(self.of).__name__)
+        return repr(self.text) if isinstance(self.predicate, Expression) else self.text

@@ -22,14 +22,14 @@ kept of it, so there is no count beside the rows but one of the whole input.
     output    no result with t_i < min(b_0, b_1, least time of the rows in the window of i) comes any more
 
 >>> from lowwater.joins.spec import JoinSide, WindowJoin
->>> from lowwater.model.punctuation import Punctuation
+>>> from lowwater.operators.base import Batch, taken
 >>> a, b = (JoinSide(name, pa.schema({"ts": pa.int64(), "k": pa.string()}), "ts", ("k",)) for name in ("a", "b"))
 >>> join = CountJoin(WindowJoin((a, b), (None, None), rows=(1, 1)))
->>> join.on_batch(0, Batch(pa.table({"ts": [5, 2, 8], "k": ["x", "x", "x"]})))
+>>> taken(join, 0, Batch(pa.table({"ts": [5, 2, 8], "k": ["x", "x", "x"]})))
 []
->>> join.on_batch(1, Batch(pa.table({"ts": [6], "k": ["x"]}))), join.on_punctuation(0, Punctuation.linear("ts", 7))
+>>> taken(join, 1, Batch(pa.table({"ts": [6], "k": ["x"]}))), taken(join, 0, Punctuation.linear("ts", 7))
 ([], [])
->>> rows, *_ = join.on_punctuation(1, Punctuation.linear("ts", 9))
+>>> rows, *_ = taken(join, 1, Punctuation.linear("ts", 9))
 >>> rows.rows.to_pylist(), join.held().rows
 ([{'k': 'x', 'a_ts': 5, 'b_ts': 6}], 3)
 """
@@ -37,8 +37,7 @@ kept of it, so there is no count beside the rows but one of the whole input.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -53,8 +52,9 @@ from lowwater.model.columns import whole
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.routing import hashed
 from lowwater.model.ticks import END, NEVER, checked
-from lowwater.operators.base import Batch, Held, Load, Message, Snapshot
+from lowwater.operators.base import Emit, Payload, batch_of
 from lowwater.operators.waiting import Waiting
+from lowwater.state.store import Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,34 +113,54 @@ class Window:
     """The first position that is in it then: for each key, or for all."""
 
 
+@dataclass
+class Numbers:
+    """How many tuples of each side were counted."""
+
+    numbered: list[int] = field(default_factory=list)
+
+
 class CountJoin(OAJoin):
     """See the module text. `numbered` is how many tuples of each side were counted: the count of the whole input."""
 
-    def __init__(self, what: WindowJoin) -> None:
-        self.rows = counted_rows(what)
-        super().__init__(what)
-        self.numbered = [0, 0]
-        self._waiting = [Waiting(side.schema) for side in what.sides]
+    def __init__(
+        self,
+        what: WindowJoin,
+        extremes: bool = False,
+        store: Store | None = None,
+        kept: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        """`kept` names the columns of each side that come, where they are not all."""
+        self.counted = counted_rows(what)
+        super().__init__(what, extremes=extremes, store=store)
+        self._numbers = self.store.record("numbers", Numbers([0, 0]))
+        schemas = [side.schema for side in what.sides]
+        if kept is not None:
+            schemas = [pa.schema([of.field(name) for name in names]) for of, names in zip(schemas, kept, strict=True)]
+        self._waiting = [Waiting(schema, self.store.at(f"side{i}")) for i, schema in enumerate(schemas)]
+
+    @property
+    def numbered(self) -> list[int]:
+        return self._numbers.numbered
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def on_batch(self, port: int, batch: Batch | Arrived) -> list[Message]:
-        out: list[Message] = []
-        if isinstance(batch, Batch):
-            self._wait(port, batch.rows, out)
-            return out
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        if not isinstance(rows, Arrived):
+            self._wait(port, batch_of(rows), emit)
+            return
         assert self.what.per_key, "ties of different keys go by arrival here, so rows come as they are"
-        for rows in (batch.keyed.rows, batch.nulls):
-            if rows is not None:
-                self._wait(port, rows, out)
-        return out
+        for given in (rows.keyed.rows, rows.nulls):
+            if given is not None:
+                self._wait(port, given, emit)
+        self._broken(port, rows, emit)
 
-    def _wait(self, port: int, rows: pa.Table, out: list[Message]) -> None:
+    def _wait(self, port: int, rows: pa.Table, emit: Emit) -> None:
         """Late rows go out as such; a row that neither matches nor counts need not wait."""
         time = checked(self._time(port, rows), self.what.sides[port].time)
         late = time < self.low[port]
         if late.any():
-            out.append(self._told_late(port, rows.filter(pa.array(late)), LATE))
+            emit(self._told_late(port, rows.filter(pa.array(late)), LATE))
         needless = ~late & ~self._matchable(port, rows) if self.what.per_key else np.zeros(len(time), np.bool_)
         self.counts.discarded += int(np.count_nonzero(needless))
         wait = ~(late | needless)
@@ -155,24 +175,23 @@ class CountJoin(OAJoin):
 
     # -- progress --------------------------------------------------------------------------------------------------
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.what.sides[port].time)
         if low is None or low <= self.low[port]:
-            return []
+            return
         passed = min(self.low)
         self.low[port] = low
-        out: list[Message] = []
         if min(self.low) > passed:
-            self._take(Turn.of(self.what, [waiting.release(min(self.low)) for waiting in self._waiting]), out)
+            self._turn(Turn.of(self.what, [waiting.release(min(self.low)) for waiting in self._waiting]), emit)
         for i, side in enumerate(self.sides):
             if self.low[1 - i] == END and not self._waiting[1 - i].rows:
                 side.parts = []  # nobody is left to meet them
             side.tidy()
-        return [*out, *self._punctuation()]
+        self._promise(emit)
 
-    def _take(self, turn: Turn, out: list[Message]) -> None:
+    def _turn(self, turn: Turn, emit: Emit) -> None:
         """The rows of a turn meet what is in the windows and each other, and the windows move on."""
-        windows = [self._timed(turn, i) if n is None else self._counted(turn, i, n) for i, n in enumerate(self.rows)]
+        windows = [self._timed(turn, i) if n is None else self._counted(turn, i, n) for i, n in enumerate(self.counted)]
         order, came = [], []
         for i, side in enumerate(self.what.sides):
             rows = turn.order(i, windows[i].at)
@@ -182,7 +201,7 @@ class CountJoin(OAJoin):
             came.append(Keyed(in_order, side.on, turn.values.code[turn.group[i][rows]], windows[i].at[rows]))
         for i, rows in enumerate(order):
             other = windows[1 - i]
-            self._meet(i, came[i], other.low[rows], other.high[rows], came[1 - i], out)
+            self._meet(i, came[i], other.low[rows], other.high[rows], came[1 - i], emit)
         for i, window in enumerate(windows):
             self._leave(turn, i, window.least)
             stays = window.stays[order[i]]
@@ -211,7 +230,7 @@ class CountJoin(OAJoin):
         least = min(min(self.low), EVER) - wait
         return Window(own, other - wait, high, own >= least, least)
 
-    def _meet(self, i: int, came: Keyed, low: Ints, high: Ints, others: Keyed, out: list[Message]) -> None:
+    def _meet(self, i: int, came: Keyed, low: Ints, high: Ints, others: Keyed, emit: Emit) -> None:
         """The pairs of rows of side i with those in the other's window, and with earlier ones of this turn."""
         kept = [(part.keyed, theirs, ours) for part, theirs, ours in self.sides[1 - i].probe(came, low, high)]
         for stored, theirs, ours in [*kept, (others, *others.probe(came, low, high))]:
@@ -222,7 +241,7 @@ class CountJoin(OAJoin):
             if holds is not None:
                 pair = {side: Bound(bound.keyed, bound.rows[holds]) for side, bound in pair.items()}
             if len(pair[i].rows):
-                out += self._emit([(pair[side].keyed.rows, pair[side].rows) for side in (0, 1)], pair[i])
+                self._pairs([(pair[side].keyed.rows, pair[side].rows) for side in (0, 1)], pair[i], emit)
 
     def _leave(self, turn: Turn, i: int, least: Ints | int) -> None:
         """Lets go the rows of side i that are no longer in its window; only keys of this turn can have lost some."""
@@ -239,27 +258,28 @@ class CountJoin(OAJoin):
         kept = [self._time(port, part.keyed.rows)[part.live] for part in self.sides[port].parts]
         return min([min(self.low), *(int(time.min()) for time in kept if len(time))])
 
-    # -- state -----------------------------------------------------------------------------------------------------
+    def excess(self) -> str | None:
+        """Rows wait until both inputs have passed them; a side keeps the rows of its windows."""
+        least = min((of.least for of in self._waiting if of.least is not None), default=None)
+        if least is not None and least < min(self.low):
+            return f"A row at {least} waits, though both inputs are past it."
+        for i, (side, n) in enumerate(zip(self.sides, self.counted, strict=True)):
+            name, wait = self.what.sides[i].name, self.what.waits[i]
+            if min(self.low) == END and side.live_rows:
+                return f"{side.live_rows} rows of {name} are kept after the end of both inputs."
+            if n is None:
+                if wait is not None and side.below(min(min(self.low), EVER) - wait):
+                    return f"Rows of {name} are kept that are out of their window."
+                continue
+            codes = [part.keyed.codes for part in side.parts]
+            places = len(np.unique(np.concatenate(codes))) if codes and self.what.per_key else 1
+            if side.live_rows > n * places:
+                return f"{side.live_rows} rows of {name} are kept in {places} windows of {n} rows."
+        return None
 
-    def snapshot(self) -> Snapshot:
-        ours = super().snapshot()
-        waiting = [waiting.segments() for waiting in self._waiting]
-        ids = [{name: segment.id for name, segment in of_side.items()} for of_side in waiting]
-        head = {**ours.head, "numbered": list(self.numbered), "waiting": ids}
-        return Snapshot(head, ours.segments | {segment.id: segment for of in waiting for segment in of.values()})
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        super().restore(head, load)
-        self.numbered = list(head["numbered"])
-        for waiting, ids in zip(self._waiting, head["waiting"], strict=True):
-            waiting.restore({name: load(id) for name, id in ids.items()})
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return self._waiting[0].decode(tables) if Waiting.decodes(tables) else super().decode(tables)
-
-    def held(self) -> Held:
-        held = super().held()
-        return Held(held.rows + sum(waiting.rows for waiting in self._waiting), held.bytes)
+    @property
+    def rows(self) -> int:
+        return super().rows + sum(waiting.rows for waiting in self._waiting)
 
 
 def preceding(time: Sequence[Ints], place: Sequence[Ints]) -> list[list[Ints]]:

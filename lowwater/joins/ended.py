@@ -20,7 +20,6 @@ the second moves, until the other inputs have ended, and positions are those of 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +30,9 @@ from lowwater.joins.keyed import Ints, Keyed, Mask, pick
 from lowwater.joins.ranges import Ranges, in_order, none
 from lowwater.joins.side import Side
 from lowwater.model.columns import whole
-from lowwater.operators.base import Load
-from lowwater.state.segments import Segment
+from lowwater.state.store import OneTable, Store
+
+SPANS = "spans"
 
 
 @dataclass
@@ -42,6 +42,8 @@ class Spans:
     ranges: Ranges
     last: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     over: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    is_stored: bool = False
+    """Whether the state has them as they are."""
 
     def add(self, ranges: Ranges, last: Ints, over: Mask) -> None:
         """More ranges, in the place of what was known of their values. Neighbours of one fate become one."""
@@ -59,19 +61,26 @@ class Spans:
         self.ranges = Ranges(ranges.type, pieces.low[starts], pieces.high[ends])
         self.last = np.maximum.reduceat(last, starts) if len(starts) else last
         self.over = over[starts]
+        self.is_stored = False
 
     def keep(self, mask: Mask) -> None:
+        if mask.all():
+            return
+        self.is_stored = False
         self.ranges, self.last, self.over = self.ranges.where(mask), self.last[mask], self.over[mask]
 
 
 class EndedValues:
     """See the module text. `type` is that of a key of one column; ranges are of nothing else."""
 
-    def __init__(self, on: tuple[str, ...], type: pa.DataType | None = None) -> None:
+    def __init__(self, on: tuple[str, ...], type: pa.DataType | None = None, store: Store | None = None) -> None:
         self.on = on
-        self.punctuated = Side(on)
-        self.propagated = Side(on)
-        self.spans = Spans(none(type or pa.int64()))
+        store = store or Store()
+        self.punctuated = Side(on, store=store.at("punctuated"))
+        self.propagated = Side(on, store=store.at("propagated"))
+        self._slots = store.slots("spans", OneTable())
+        self.spans = _spans(self._slots[SPANS].value) if SPANS in self._slots else Spans(none(type or pa.int64()))
+        store.settling(self._settle)
 
     @property
     def any(self) -> bool:
@@ -144,28 +153,20 @@ class EndedValues:
         """How many single values and ranges are remembered."""
         return self.punctuated.live_rows + self.propagated.live_rows + len(self.spans.ranges)
 
-    # -- state -----------------------------------------------------------------------------------------------------
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Segment[Any]]]:
-        punctuated, segments = self.punctuated.snapshot()
-        propagated, more = self.propagated.snapshot()
-        head: dict[str, Any] = {"punctuated": punctuated, "propagated": propagated, "spans": None}
-        segments = [*segments, *more]
-        if len(self.spans.ranges):
+    def _settle(self) -> None:
+        if not len(self.spans.ranges):
+            self._slots.clear()
+        elif not self.spans.is_stored or SPANS not in self._slots:
             low, high = self.spans.ranges.columns
             table = pa.table({"low": low, "high": high, "last": self.spans.last, "over": self.spans.over})
-            spans = Segment.of(table, {"spans": table})
-            head["spans"] = spans.id
-            segments.append(spans)
-        return head, segments
+            self._slots.put(SPANS, table, rows=table.num_rows)
+            self.spans.is_stored = True
 
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.punctuated.restore(head["punctuated"], load)
-        self.propagated.restore(head["propagated"], load)
-        if head["spans"] is not None:
-            low, high, last, over = (whole(column) for column in load(head["spans"]).value.columns)
-            ranges = Ranges(low.type, in_order(low), in_order(high))
-            self.spans = Spans(ranges, last.to_numpy(), over.to_numpy(zero_copy_only=False))
+
+def _spans(table: pa.Table) -> Spans:
+    low, high, last, over = (whole(column) for column in table.columns)
+    ranges = Ranges(low.type, in_order(low), in_order(high))
+    return Spans(ranges, last.to_numpy(), over.to_numpy(zero_copy_only=False), is_stored=True)
 
 
 def _inside(ranges: Ranges, keyed: Keyed) -> Mask:

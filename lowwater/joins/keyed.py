@@ -100,6 +100,11 @@ class Keyed:
                 width = max(width, 64 * column.nbytes // max(1, len(self)))
         return width
 
+    @cached_property
+    def width(self) -> int:
+        """The bytes of a row on average."""
+        return max(1, int(self.rows.nbytes) // max(1, len(self)))
+
     @property
     def keys(self) -> pa.Table:
         return self.rows.select(list(self.on))

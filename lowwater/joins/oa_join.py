@@ -16,14 +16,14 @@ Rows that stay alone are part of outer and anti joins. They leave when they fall
 progress proves that there is no partner. A null key has none from the start, unless nulls match.
 
 >>> from lowwater.joins.spec import JoinSide, WindowJoin
->>> from lowwater.model.punctuation import Punctuation
+>>> from lowwater.operators.base import taken
 >>> a, b = (JoinSide(name, pa.schema({"ts": pa.int64(), "k": pa.string()}), "ts", ("k",)) for name in ("a", "b"))
 >>> join = OAJoin(WindowJoin((a, b), (5, 5), "left"))
->>> join.on_batch(0, Batch(pa.table({"ts": [3, 40], "k": ["x", "x"]})))
+>>> taken(join, 0, Batch(pa.table({"ts": [3, 40], "k": ["x", "x"]})))
 []
->>> [m.rows.to_pylist() for m in join.on_batch(1, Batch(pa.table({"ts": [7], "k": ["x"]})))]
+>>> [m.rows.to_pylist() for m in taken(join, 1, Batch(pa.table({"ts": [7], "k": ["x"]})))]
 [[{'k': 'x', 'a_ts': 3, 'b_ts': 7}]]
->>> rows, *_ = join.on_punctuation(1, Punctuation.linear("ts", 46))
+>>> rows, *_ = taken(join, 1, Punctuation.linear("ts", 46))
 >>> rows.rows.to_pylist(), join.held().rows
 ([{'k': 'x', 'a_ts': 40, 'b_ts': None}], 1)
 """
@@ -31,44 +31,50 @@ progress proves that there is no partner. A null key has none from the start, un
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.keyed import Ints, Keyed, Mask
 from lowwater.joins.part import Part
-from lowwater.joins.side import Side, decode
+from lowwater.joins.side import Side
 from lowwater.joins.spec import WindowJoin
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Punctuation, Range
 from lowwater.model.ticks import END, NEVER, checked
 from lowwater.operators.aggregation import all_late
-from lowwater.operators.base import Batch, Held, Late, Load, Message, Operator, Snapshot
-from lowwater.state.segments import Segment
+from lowwater.operators.base import Batch, Emit, Late, Operator, Payload, Promises, batch_of
+from lowwater.state.store import Store
 
 LATE = "its input has progressed past it"
+UNGRAMMATICAL = "its input has ended this value"
 EVER = -NEVER
 TEXT = 1 << 30
 """Bytes of text in a column of results: Arrow's arrays end at twice that."""
+PIECE = 32 << 20
+"""Bytes of results that are made at once, about: whoever reads them takes them piece by piece."""
 
 
 @dataclass(frozen=True)
-class Arrived:
-    """A batch as ingest has laid it out: rows sorted by (code, position), and those whose key is null."""
+class Arrived(Payload):
+    """A batch as ingest has laid it out: rows sorted by (code, position), and those whose key is null.
+
+    `broken` are rows that came behind the end of their own value, as ingest has found: they are late.
+    """
 
     keyed: Keyed
     nulls: pa.Table | None = None
+    broken: pa.Table | None = None
 
 
 @dataclass
-class JoinCounts:
-    """Rows late, rows that needed no keeping, and results."""
+class Told:
+    """The low-watermarks of the inputs, and what the output was told of the time of each."""
 
-    late: int = 0
-    discarded: int = 0
-    results: int = 0
+    low: list[int] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,22 +91,40 @@ class OAJoin(Operator):
 
     It is given where a box of it can hold a result: of two inputs whose times are both there. Elsewhere what follows
     would learn nothing before the end, so punctuation stays individual.
+
+    `extremes` asks for linear punctuation on two attributes that follow from a result's times, the greatest and the
+    least of them; it is given where all times are of one type.
     """
 
-    def __init__(self, what: WindowJoin, joint: bool = False) -> None:
+    GREATEST: ClassVar[str] = "__lw_greatest"
+    LEAST: ClassVar[str] = "__lw_least"
+
+    def __init__(
+        self, what: WindowJoin, joint: bool = False, extremes: bool = False, store: Store | None = None
+    ) -> None:
+        super().__init__(store)
         self.what = what
         self.ports = len(what.sides)
         self.joint = joint and what.how == "inner" and len(what.sides) == len(set(what.times)) == 2
-        self.low = [NEVER] * self.ports
-        self.told = [NEVER] * self.ports
-        self.counts = JoinCounts()
+        self.extremes = extremes and len({side.schema.field(side.time).type for side in what.sides}) == 1
+        self._told = self.store.record("told", Told([NEVER] * self.ports, [NEVER] * self.ports))
+        self._promises = self.store.record("promises", Promises())
         flagged = what.keeps if not what.one_sided else (False,) * self.ports
-        self.sides = [Side(side.on, flag) for side, flag in zip(what.sides, flagged, strict=True)]
+        self.sides = [
+            Side(side.on, flag, self.store.at(f"side{i}"))
+            for i, (side, flag) in enumerate(zip(what.sides, flagged, strict=True))
+        ]
+        self._tidy = False  # whether rows were cleared away since some came
 
     @property
-    def remembered(self) -> int:
-        """How many promises about values are kept, beside rows."""
-        return 0
+    def low(self) -> list[int]:
+        """The low-watermarks of the inputs."""
+        return self._told.low
+
+    @property
+    def told(self) -> list[int]:
+        """What the output was told of the time of each input."""
+        return self._told.told
 
     @property
     def demands(self) -> tuple[str, ...]:
@@ -108,24 +132,29 @@ class OAJoin(Operator):
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def on_batch(self, port: int, batch: Batch | Arrived) -> list[Message]:
-        arrived = batch if isinstance(batch, Arrived) else arrange(self.what, port, batch.rows)
-        out: list[Message] = []
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        self._tidy = False
+        arrived = rows if isinstance(rows, Arrived) else arrange(self.what, port, batch_of(rows))
         if arrived.nulls is not None and arrived.nulls.num_rows:
-            out += self._nulls(port, arrived.nulls)
-        keyed = self._on_time(port, arrived.keyed, out)
+            self._nulls(port, arrived.nulls, emit)
+        keyed = self._on_time(port, arrived.keyed, emit)
         if len(keyed):
-            matched = self._probe(port, keyed, out)
-            self._keep(port, keyed, matched, out)
-        return out
+            matched = self._probe(port, keyed, emit)
+            self._keep(port, keyed, matched, emit)
+        self._broken(port, arrived, emit)
 
-    def _on_time(self, port: int, keyed: Keyed, out: list[Message]) -> Keyed:
-        """Without the late rows, which go out as such."""
+    def _broken(self, port: int, arrived: Arrived, emit: Emit) -> None:
+        """Emits the rows that ingest found to break a promise, as late ones."""
+        if arrived.broken is not None and arrived.broken.num_rows:
+            emit(self._told_late(port, arrived.broken, UNGRAMMATICAL))
+
+    def _on_time(self, port: int, keyed: Keyed, emit: Emit) -> Keyed:
+        """Without the late rows, which are emitted as late."""
         if self.low[port] == NEVER or not len(keyed):
             return keyed
-        return self._without(port, keyed, self._late(port, keyed.rows, keyed.at), LATE, out)
+        return self._without(port, keyed, self._late(port, keyed.rows, keyed.at), LATE, emit)
 
-    def _without(self, port: int, keyed: Keyed, late: Mask, reason: str, out: list[Message]) -> Keyed:
+    def _without(self, port: int, keyed: Keyed, late: Mask, reason: str, emit: Emit) -> Keyed:
         """The rows that are not late; a row that is in several windows is told once."""
         if not late.any():
             return keyed
@@ -133,7 +162,7 @@ class OAJoin(Operator):
         if self.what.grid is not None and self.what.grid.range != self.what.grid.slide:
             first, _ = self.what.grid.bounds(self._time(port, rows))
             rows = rows.filter(pa.array(keyed.at[late] == first))
-        out.append(self._told_late(port, rows, reason))
+        emit(self._told_late(port, rows, reason))
         return keyed.where(~late)
 
     def _late(self, port: int, rows: pa.Table, at: Ints | None = None) -> Mask:
@@ -145,20 +174,23 @@ class OAJoin(Operator):
         return side.ticks.encode(whole(rows.column(side.time)))
 
     def _told_late(self, port: int, rows: pa.Table, reason: str) -> Late:
+        """Late rows count nowhere in a join."""
         self.counts.late += rows.num_rows
-        return all_late(self.what.late(port, rows), reason)
+        self.counts.dropped += rows.num_rows
+        known = set(rows.column_names)
+        return all_late(rows.select([name for name in self.what.sides[port].schema.names if name in known]), reason)
 
-    def _nulls(self, port: int, rows: pa.Table) -> list[Message]:
+    def _nulls(self, port: int, rows: pa.Table, emit: Emit) -> None:
         """Rows whose key is null: alone from the start."""
         late = self._late(port, rows)
-        out: list[Message] = [self._told_late(port, rows.filter(pa.array(late)), LATE)] if late.any() else []
-        rows = rows.filter(pa.array(~late))
+        if late.any():
+            emit(self._told_late(port, rows.filter(pa.array(late)), LATE))
+            rows = rows.filter(pa.array(~late))
         if self.what.keeps[port] and rows.num_rows:
             at, of_row = self.what.axis.positions(self._time(port, rows))
-            out += self._alone(port, rows, np.arange(len(at)) if of_row is None else of_row, at)
-        return out
+            self._alone(port, rows, np.arange(len(at)) if of_row is None else of_row, at, emit)
 
-    def _probe(self, port: int, keyed: Keyed, out: list[Message]) -> Mask:
+    def _probe(self, port: int, keyed: Keyed, emit: Emit) -> Mask:
         """Finds all partners of a batch, emits the results, and tells which rows of it have one."""
         matched = np.zeros(len(keyed), np.bool_)
         probing, which, order = self._promising(port, keyed)
@@ -170,14 +202,14 @@ class OAJoin(Operator):
                 continue
             matched[which[found[port].rows]] = True
             if self.what.one_sided:
-                out += self._matched_once(port, found)
+                self._matched_once(port, found, emit)
                 continue
             for side, bound in found.items():
                 if bound.part is not None and self.sides[side].flagged:
                     bound.part.mark(bound.rows)
-            out += self._emit([(found[i].keyed.rows, found[i].rows) for i in range(self.ports)], found[port])
+            self._pairs([(found[i].keyed.rows, found[i].rows) for i in range(self.ports)], found[port], emit)
         if self.what.how == "semi" and port == 0 and matched.any():
-            out += self._alone(0, keyed.rows, np.flatnonzero(matched), keyed.at[matched])
+            self._alone(0, keyed.rows, np.flatnonzero(matched), keyed.at[matched], emit)
         return matched
 
     def _promising(self, port: int, keyed: Keyed) -> tuple[Keyed, Ints, list[int]]:
@@ -209,10 +241,11 @@ class OAJoin(Operator):
 
     def _combinations(self, bound: list[tuple[int, Bound]], order: list[int]) -> Iterator[dict[int, Bound]]:
         """All combinations of what is bound with one row of each side in `order`: a piece for each choice of their
-        parts, or several, where a column of text would not fit one array."""
+        parts, or several, where they are large."""
         _, first = bound[0]
         if not order:
-            most = max(1, TEXT // max(b.keyed.widest for _, b in bound))
+            most = min(TEXT // max(b.keyed.widest for _, b in bound), PIECE // sum(b.keyed.width for _, b in bound))
+            most = max(1, most)
             for at in range(0, len(first.rows), most):
                 yield {side: Bound(b.keyed, b.rows[at : at + most], b.part) for side, b in bound}
             return
@@ -234,22 +267,23 @@ class OAJoin(Operator):
         pairs = self.what.pairs([(found[i].keyed.rows, found[i].rows) for i in range(self.ports)], columns)
         return self.what.condition.holds(pairs)
 
-    def _matched_once(self, port: int, found: dict[int, Bound]) -> list[Message]:
+    def _matched_once(self, port: int, found: dict[int, Bound], emit: Emit) -> None:
         """Semi and anti join, when the second side brings the partner: a row of the first is decided and can go."""
         bound = found[0]
         if port == 0 or bound.part is None:
-            return []
+            return
         rows = np.unique(bound.rows)
         bound.part.end(rows)
-        return self._alone(0, bound.keyed.rows, rows, bound.keyed.at[rows]) if self.what.how == "semi" else []
+        if self.what.how == "semi":
+            self._alone(0, bound.keyed.rows, rows, bound.keyed.at[rows], emit)
 
-    def _keep(self, port: int, keyed: Keyed, matched: Mask, out: list[Message]) -> None:
+    def _keep(self, port: int, keyed: Keyed, matched: Mask, emit: Emit) -> None:
         """Keeps the rows that may still find a partner; those that are alone for good go out if they are asked for."""
         keep = keyed.at >= self._bound(port)
         keep &= ~self._needless(port, keyed)
         if self.what.keeps[port]:
             rows = np.flatnonzero(~keep & ~matched)
-            out += self._alone(port, keyed.rows, rows, keyed.at[rows])
+            self._alone(port, keyed.rows, rows, keyed.at[rows], emit)
         if self.what.one_sided and port == 0:
             keep &= ~matched
         self.counts.discarded += int(np.count_nonzero(~keep))
@@ -260,40 +294,39 @@ class OAJoin(Operator):
         """Rows that need not be kept for another reason than time."""
         return np.zeros(len(keyed), np.bool_)
 
-    def _emit(self, found: list[tuple[pa.Table, Ints]], of: Bound) -> list[Message]:
+    def _pairs(self, found: list[tuple[pa.Table, Ints]], of: Bound, emit: Emit) -> None:
         rows = self.what.windowed(self.what.pairs(found, self.what.columns), of.keyed.at[of.rows])
         self.counts.results += rows.num_rows
-        return [Batch(rows)]
+        emit(Batch(rows))
 
-    def _alone(self, port: int, rows: pa.Table, which: Ints, at: Ints) -> list[Message]:
-        """Rows of one side as results."""
+    def _alone(self, port: int, rows: pa.Table, which: Ints, at: Ints, emit: Emit) -> None:
+        """Emits rows of one side as results."""
         if not len(which):
-            return []
+            return
         found: list[tuple[pa.Table, Ints] | None] = [None] * self.ports
         found[port] = (rows, which)
         self.counts.results += len(which)
-        return [Batch(self.what.windowed(self.what.pairs(found, self.what.columns), at))]
+        emit(Batch(self.what.windowed(self.what.pairs(found, self.what.columns), at)))
 
     # -- progress --------------------------------------------------------------------------------------------------
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.what.sides[port].time)
         if low is None or low <= self.low[port]:
-            return []
+            return
         self.low[port] = low
-        out: list[Message] = []
         for i in range(self.ports):
             if i != port:
-                self._let_go(i, self.sides[i].invalidate(self._bound(i), self.what.keeps[i]), out)
-        self._passed(out)
+                self._let_go(i, self.sides[i].invalidate(self._bound(i), self.what.keeps[i]), emit)
+        self._passed(emit)
         for side in self.sides:
             side.tidy()
-        return [*out, *self._punctuation()]
+        self._tidy = True
+        self._promise(emit)
 
-    def settle(self) -> list[Message]:
+    def end(self, emit: Emit) -> None:
         for side in self.sides:
             side.merge()
-        return []
 
     def _bound(self, port: int) -> int:
         """The least position of this side that may still find a partner among rows to come."""
@@ -303,77 +336,91 @@ class OAJoin(Operator):
             return reached
         return NEVER if wait is None else reached - wait
 
-    def _let_go(self, port: int, left: list[tuple[Part, Ints]], out: list[Message]) -> None:
+    def _let_go(self, port: int, left: list[tuple[Part, Ints]], emit: Emit) -> None:
         if self.what.keeps[port]:
             for part, rows in left:
                 alone = rows if part.matched is None else rows[~part.matched[rows]]
-                out += self._alone(port, part.keyed.rows, alone, part.keyed.at[alone])
+                self._alone(port, part.keyed.rows, alone, part.keyed.at[alone], emit)
 
-    def _passed(self, out: list[Message]) -> None:
+    def _passed(self, emit: Emit) -> None:
         """Time has passed on some input."""
         return None
 
-    def _punctuation(self) -> list[Message]:
-        """What the output may promise now and has not yet."""
+    def _promise(self, emit: Emit) -> None:
+        """Emits what the output may promise now and has not yet."""
         if min(self.low) == END:
             new = min(self.told) < END
-            self.told = [END] * self.ports
-            return [ALL] if new else []
-        return self._box() if self.joint else self._slabs()
+            self._told.told = [END] * self.ports
+            if new:
+                emit(ALL)
+            return
+        if self.joint:
+            self._box(emit)
+        else:
+            self._slabs(emit)
+        if self.extremes:
+            bounds = zip((self.GREATEST, self.LEAST), self._extremes(), strict=True)
+            self._promises.tell({name: low for name, low in bounds if NEVER < low < END}, emit)
 
-    def _slabs(self) -> list[Message]:
+    def _slab(self, port: int) -> int:
+        """The least time of one input that a result to come can have."""
+        return min(self.low[port], self.what.axis.since(self._bound(port)))
+
+    def _extremes(self) -> tuple[int, int]:
+        """The least values of the greatest and the least time of a result to come; missing times are ignored.
+
+        One row of a pair to come is still to come itself, on some input i, and has t_i >= b_i: the greatest is at least
+        the least b_i. A row that comes out alone was kept, and is not below its bound. The least time of any result is
+        that of one of its rows, each of which is in its slab (mission J8).
+        """
+        if self.what.one_sided:
+            return self._slab(0), self._slab(0)
+        alone = [self._slab(i) for i, keeps in enumerate(self.what.keeps) if keeps]
+        return min([*self.low, *alone]), min(self._slab(i) for i in range(self.ports))
+
+    def _slabs(self, emit: Emit) -> None:
         """By the names that timestamps have in the result. Where time is part of the key, sides share one, and a row of
         any of them may come out alone under it: then the least of them is told."""
         lows: dict[str, int] = {}
         for i, name in enumerate(self.what.times[:1] if self.what.one_sided else self.what.times):
-            low = min(self.low[i], self.what.axis.since(self._bound(i)))
-            lows[name] = min(low, lows.get(name, END))
-        out: list[Message] = []
+            lows[name] = min(self._slab(i), lows.get(name, END))
         for name, low in lows.items():
             i = self.what.times.index(name)
             if low > self.told[i]:
                 self.told[i] = low
-                out.append(ALL if low == END else Punctuation.linear(name, low))
-        return out
+                emit(ALL if low == END else Punctuation.linear(name, low))
 
-    def _box(self) -> list[Message]:
+    def _box(self, emit: Emit) -> None:
         """A box is told if it holds a place within the window that no box before it held (Fig. 7-5b)."""
         if min(self.low) == NEVER:
-            return []
+            return
         new = False
         for i, (low, told) in enumerate(zip(self.low, self.told, strict=True)):
             wait = self.what.waits[1 - i] if self.ports == 2 else None
             reach = self.what.axis.since(self.what.axis.reached(told))
             new |= low > told and (wait is None or told == NEVER or reach - wait < self.low[1 - i])
         if not new:
-            return []
-        self.told = list(self.low)
+            return
+        self._told.told = list(self.low)
         names: dict[str, int] = {}
         for name, low in zip(self.what.times, self.low, strict=True):
             names[name] = min(low, names.get(name, END))
-        return [Punctuation({name: Range(None, None if low == END else low) for name, low in names.items()})]
+        emit(Punctuation({name: Range(None, None if low == END else low) for name, low in names.items()}))
 
-    # -- state -----------------------------------------------------------------------------------------------------
+    def excess(self) -> str | None:
+        """No row below its side's bound has stayed. Right after punctuation at most half of a side's rows are gone."""
+        for i, side in enumerate(self.sides):
+            bound = self._bound(i)
+            if n := side.below(bound):
+                return f"{n} rows of {self.what.sides[i].name} are kept below {bound}, where nothing can join them."
+            if self._tidy and side.rows > 2 * side.live_rows:
+                return f"{side.rows} rows are stored of {self.what.sides[i].name}, of which {side.live_rows} may join."
+        return None
 
-    def snapshot(self) -> Snapshot:
-        told = [side.snapshot() for side in self.sides]
-        counts = [self.counts.late, self.counts.discarded, self.counts.results]
-        head = {"low": list(self.low), "told": list(self.told), "counts": counts, "sides": [head for head, _ in told]}
-        return Snapshot(head, {segment.id: segment for _, segments in told for segment in segments})
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.low, self.told = list(head["low"]), list(head["told"])
-        self.counts = JoinCounts(*head["counts"])
-        for side, parts in zip(self.sides, head["sides"], strict=True):
-            side.restore(parts, load)
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return decode(tables)
-
-    def held(self) -> Held:
-        """Rows that may still join; in bytes also those that have left but are not yet cleared away."""
-        segments: dict[str, Segment[Any]] = self.snapshot().segments
-        return Held(sum(side.live_rows for side in self.sides), sum(segment.size for segment in segments.values()))
+    @property
+    def rows(self) -> int:
+        """Rows that may still join; bytes also count those that have left but are not yet cleared away."""
+        return sum(side.live_rows for side in self.sides)
 
 
 def arrange(what: WindowJoin, port: int, rows: pa.Table) -> Arrived:

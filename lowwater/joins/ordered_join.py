@@ -25,13 +25,13 @@ What each of them keeps, where all inputs have come as far as b and all waits ar
               partners, and must still find those that came n before it
 
 >>> from lowwater.joins.spec import JoinSide, WindowJoin
->>> from lowwater.model.punctuation import Punctuation
+>>> from lowwater.operators.base import taken
 >>> a, b = (JoinSide(name, pa.schema({"ts": pa.int64(), "k": pa.string()}), "ts", ("k",)) for name in ("a", "b"))
 >>> for kind in (OAJoin, OPOBJoin, OPIBJoin):
 ...     join, out = kind(WindowJoin((a, b), (5, 5))), []
 ...     for port, ts in ((0, 3), (0, 4), (1, 8), (1, 5)):
-...         out += join.on_batch(port, Batch(pa.table({"ts": [ts], "k": ["x"]})))
-...     out += [m for port in (0, 1) for m in join.on_punctuation(port, Punctuation.linear("ts", 10))]
+...         out += taken(join, port, Batch(pa.table({"ts": [ts], "k": ["x"]})))
+...     out += [m for port in (0, 1) for m in taken(join, port, Punctuation.linear("ts", 10))]
 ...     print([ts for m in out if isinstance(m, Batch) for ts in m.rows["a_ts"].to_pylist()])
 [3, 4, 3, 4]
 [3, 3, 4, 4]
@@ -41,20 +41,23 @@ What each of them keeps, where all inputs have come as far as b and all waits ar
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.errors import LowwaterError
 from lowwater.joins.keyed import Ints, Keyed, Mask
-from lowwater.joins.oa_join import Arrived, OAJoin, arrange
+from lowwater.joins.oa_join import OAJoin, arrange
 from lowwater.joins.spec import WindowJoin
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.base import Batch, Held, Load, Message, Snapshot
+from lowwater.operators.base import Batch, Emit, Message, Payload
 from lowwater.operators.waiting import Waiting
+from lowwater.state.store import Store
+
+PIECE = 1 << 14
+"""Rows of the first input that are joined at a time."""
 
 
 class OrderedJoin(OAJoin):
@@ -63,12 +66,12 @@ class OrderedJoin(OAJoin):
     `told[0]` is the F of the last punctuation: all results before it have left.
     """
 
-    def __init__(self, what: WindowJoin) -> None:
+    def __init__(self, what: WindowJoin, store: Store | None = None) -> None:
         if what.how != "inner" or what.rows is not None:
             kind = f"a {what.how} join" if what.how != "inner" else "a join over tuple-count windows"
             raise LowwaterError(f"{type(self).__name__} keeps the order of inner joins over time, not of {kind}.")
-        super().__init__(what)
-        self._waiting = Waiting(self._waits())
+        super().__init__(what, store=store)
+        self._waiting = Waiting(self._waits(), self.store)
 
     @abstractmethod
     def _waits(self) -> pa.Schema:
@@ -89,33 +92,24 @@ class OrderedJoin(OAJoin):
     def _first_time(self, results: pa.Table) -> Ints:
         return self.what.sides[0].ticks.encode(whole(results.column(self.what.times[0])))
 
-    def _slabs(self) -> list[Message]:
+    def _slabs(self, emit: Emit) -> None:
         final = self._final
         lows = [final, *(self.what.axis.since(self._reach(port, final)) for port in range(1, self.ports))]
-        out: list[Message] = []
         for port, (name, low) in enumerate(zip(self.what.times, lows, strict=True)):
             if low > self.told[port]:
                 self.told[port] = low
-                out.append(Punctuation.linear(name, low))
-        return out
+                emit(Punctuation.linear(name, low))
 
-    # -- state -----------------------------------------------------------------------------------------------------
+    def excess(self) -> str | None:
+        """As for OA-Join, and nothing waits whose order is known."""
+        least = self._waiting.least
+        if least is not None and least < self.told[0]:
+            return f"A row at {least} waits, though all before {self.told[0]} have left."
+        return super().excess()
 
-    def snapshot(self) -> Snapshot:
-        ours, waiting = super().snapshot(), self._waiting.segments()
-        head = {**ours.head, "waiting": {name: segment.id for name, segment in waiting.items()}}
-        return Snapshot(head, {**ours.segments, **{segment.id: segment for segment in waiting.values()}})
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        super().restore(head, load)
-        self._waiting.restore({name: load(id) for name, id in head["waiting"].items()})
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return self._waiting.decode(tables) if Waiting.decodes(tables) else super().decode(tables)
-
-    def held(self) -> Held:
-        ours = super().held()  # bytes are those of the snapshot's segments, which hold what waits already
-        return Held(ours.rows + self._waiting.rows, ours.bytes)
+    @property
+    def rows(self) -> int:
+        return super().rows + self._waiting.rows
 
 
 class OPOBJoin(OrderedJoin):
@@ -124,19 +118,19 @@ class OPOBJoin(OrderedJoin):
     def _waits(self) -> pa.Schema:
         return self.what.result_schema()
 
-    def on_batch(self, port: int, batch: Batch | Arrived) -> list[Message]:
-        out: list[Message] = []
-        for message in super().on_batch(port, batch):
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        def hold(message: Message) -> None:
             if isinstance(message, Batch):
                 self._waiting.add(message.rows, self._first_time(message.rows))
             else:
-                out.append(message)
-        return out
+                emit(message)
 
-    def _passed(self, out: list[Message]) -> None:
+        super().on_rows(port, rows, hold)
+
+    def _passed(self, emit: Emit) -> None:
         rows, _ = self._waiting.release(self._final)
         if rows.num_rows:
-            out.append(Batch(rows))
+            emit(Batch(rows))
 
 
 class OPIBJoin(OrderedJoin):
@@ -145,13 +139,13 @@ class OPIBJoin(OrderedJoin):
     def _waits(self) -> pa.Schema:
         return self.what.sides[0].schema
 
-    def _probe(self, port: int, keyed: Keyed, out: list[Message]) -> Mask:
+    def _probe(self, port: int, keyed: Keyed, emit: Emit) -> Mask:
         """Nothing is joined on arrival."""
         return np.zeros(len(keyed), np.bool_)
 
-    def _keep(self, port: int, keyed: Keyed, matched: Mask, out: list[Message]) -> None:
+    def _keep(self, port: int, keyed: Keyed, matched: Mask, emit: Emit) -> None:
         if port:
-            super()._keep(port, keyed, matched, out)
+            super()._keep(port, keyed, matched, emit)
             return
         rows, grid = keyed.rows, self.what.grid
         time = self._time(0, rows)
@@ -164,19 +158,19 @@ class OPIBJoin(OrderedJoin):
         """Other inputs are needed by rows of the first that have not been joined, whether they have come or not."""
         return self._reach(port, self.told[0]) if port else super()._bound(port)
 
-    def _passed(self, out: list[Message]) -> None:
+    def _passed(self, emit: Emit) -> None:
         final = self._final
         rows, _ = self._waiting.release(final)
-        if rows.num_rows:
-            out += self._joined(rows)
+        for at in range(0, rows.num_rows, PIECE):
+            self._joined(rows.slice(at, PIECE), emit)
         for port in range(1, self.ports):  # only now: the rows just joined needed them
             self.sides[port].invalidate(self._reach(port, final), which=False)
 
-    def _joined(self, rows: pa.Table) -> list[Message]:
-        """The results of rows of the first input, in order of their time."""
+    def _joined(self, rows: pa.Table, emit: Emit) -> None:
+        """Emits the results of rows of the first input, in order of their time."""
         found: list[Message] = []
-        super()._probe(0, arrange(self.what, 0, rows).keyed, found)
-        if not found:
-            return []
-        results = pa.concat_tables([message.rows for message in found if isinstance(message, Batch)]).combine_chunks()
-        return [Batch(results.take(pa.array(np.argsort(self._first_time(results), kind="stable"))))]
+        super()._probe(0, arrange(self.what, 0, rows).keyed, found.append)
+        tables = [message.rows for message in found if isinstance(message, Batch)]
+        if tables:
+            results = pa.concat_tables(tables).combine_chunks()
+            emit(Batch(results.take(pa.array(np.argsort(self._first_time(results), kind="stable")))))

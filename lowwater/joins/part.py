@@ -4,51 +4,50 @@
     alive     which rows no punctuation has ended; absent while all are
     matched   which rows have found a partner; only where rows that stay alone are part of the result
 
-Rows come back from the state store when somebody looks at them. How many they are and which positions they span is
+Rows come back from the state when they are first read. How many they are and which positions they span is
 known without that, and is often all that is asked.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.keyed import Ints, Keyed, Mask
-from lowwater.state.segments import Segment
+from lowwater.model.columns import whole
+from lowwater.state.store import Entry, Slots
+
+Flags = dict[str, Mask]
 
 
 class Part:
-    """Rows and their flags. `written` and `flags` are what of them is encoded already."""
+    """Rows and their flags. `entry` and `flags` are where they are in the state; None before they are, or change."""
 
     def __init__(
         self,
         keyed: Keyed | None,
-        passed: int = 0,
-        alive: Mask | None = None,
         matched: Mask | None = None,
-        written: Segment[Keyed] | None = None,
-        flags: Segment[Any] | None = None,
-        rows: int = 0,
-        least: int = 0,
-        most: int = 0,
+        entry: Entry[Keyed] | None = None,
+        flags: Entry[Flags] | None = None,
     ) -> None:
+        assert keyed is not None or entry is not None, "rows are here or in the state"
+        known = facts(keyed) if keyed is not None else {} if entry is None else entry.meta
+        saved: Flags = {} if flags is None else flags.value
         self._keyed = keyed
-        self.passed = passed
-        self.alive = alive
-        self.matched = matched
-        self.written = written
+        self.entry = entry
         self.flags = flags
-        self._rows = rows if keyed is None else len(keyed)
-        self.least = least if keyed is None else keyed.least
-        self.most = most if keyed is None else keyed.most
+        self.alive = saved.get("alive")
+        self.matched = saved.get("matched") if matched is None else matched
+        self._rows: int = known["rows"]
+        self.least: int = known["least"]
+        self.most: int = known["most"]
+        self.passed: int = known["passed"]
 
     @property
     def keyed(self) -> Keyed:
         if self._keyed is None:
-            assert self.written is not None
-            self._keyed = self.written.value
+            assert self.entry is not None
+            self._keyed = self.entry.value
         return self._keyed
 
     def __len__(self) -> int:
@@ -56,7 +55,7 @@ class Part:
 
     @property
     def bytes(self) -> int:
-        return int(self.keyed.rows.nbytes) if self.written is None else self.written.size
+        return int(self.keyed.rows.nbytes) if self.entry is None else self.entry.size
 
     @property
     def gone(self) -> int:
@@ -77,7 +76,7 @@ class Part:
         live = self.live
         if live.all():
             return self
-        return Part(self.keyed.where(live), matched=None if self.matched is None else self.matched[live])
+        return Part(self.keyed.where(live), None if self.matched is None else self.matched[live])
 
     def mark(self, rows: Ints) -> None:
         assert self.matched is not None
@@ -91,12 +90,41 @@ class Part:
         alive[rows] = False
         self.alive, self.flags = alive, None
 
-    def encode(self) -> tuple[Segment[Any], Segment[Any] | None]:
-        if self.written is None:
-            self.written = Segment.of(self.keyed, self.keyed.tables())
-        if self.flags is None and (self.alive is not None or self.matched is not None):
-            columns = {
-                name: flag for name, flag in (("alive", self.alive), ("matched", self.matched)) if flag is not None
-            }
-            self.flags = Segment.of(columns, {"flags": pa.table({n: pa.array(flag) for n, flag in columns.items()})})
-        return self.written, self.flags
+    def store(self, parts: Slots[Keyed], flags: Slots[Flags]) -> Entry[Keyed]:
+        """Puts into the state what is not there yet."""
+        if self.entry is None:
+            self.entry = parts.add(self.keyed, **facts(self.keyed))
+        self.entry.meta["passed"] = self.passed
+        name = self.entry.name
+        columns = {name: flag for name, flag in (("alive", self.alive), ("matched", self.matched)) if flag is not None}
+        if not columns:
+            flags.drop(name)
+        elif self.flags is None or name not in flags or flags[name] is not self.flags:
+            self.flags = flags.put(name, columns)
+        return self.entry
+
+
+def facts(keyed: Keyed) -> dict[str, int]:
+    """What is known of rows without looking at them."""
+    return {"rows": len(keyed), "least": keyed.least, "most": keyed.most, "passed": 0}
+
+
+class KeyedRows:
+    """The codec of rows."""
+
+    def encode(self, value: Keyed) -> dict[str, pa.Table]:
+        return value.tables()
+
+    def decode(self, tables: dict[str, pa.Table]) -> Keyed:
+        return Keyed.of_tables(tables)
+
+
+class FlagsOfRows:
+    """The codec of flags."""
+
+    def encode(self, value: Flags) -> dict[str, pa.Table]:
+        return {"flags": pa.table({name: pa.array(flag) for name, flag in value.items()})}
+
+    def decode(self, tables: dict[str, pa.Table]) -> Flags:
+        flags = tables["flags"]
+        return {name: whole(flags.column(name)).to_numpy(zero_copy_only=False) for name in flags.column_names}

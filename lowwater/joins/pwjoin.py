@@ -18,54 +18,92 @@ PJoin and WJoin are settings: a join without window is `waits` of None and `earl
 never told any. Values come in as `Ended`, many at a time, or as punctuations: a constant, a list, a range.
 
 >>> from lowwater.joins.spec import JoinSide
->>> from lowwater.operators.base import Batch
+>>> from lowwater.operators.base import Batch, taken
 >>> auction, bid = (JoinSide(n, pa.schema({"ts": pa.int64(), "item": pa.int64()}), "ts", ("item",)) for n in "ab")
 >>> join = PWJoin(WindowJoin((auction, bid), (12, 0)))
->>> _ = join.on_batch(0, Batch(pa.table({"ts": [0, 1], "item": [180, 181]})))
->>> [m.rows.to_pylist() for m in join.on_batch(1, Batch(pa.table({"ts": [5], "item": [180]})))]
+>>> _ = taken(join, 0, Batch(pa.table({"ts": [0, 1], "item": [180, 181]})))
+>>> [m.rows.to_pylist() for m in taken(join, 1, Batch(pa.table({"ts": [5], "item": [180]})))]
 [[{'item': 180, 'a_ts': 0, 'b_ts': 5}]]
->>> join.on_ended(0, Ended(pa.table({"item": [180, 181]})))          # an item is auctioned once: bids need no keeping
+>>> taken(join, 0, Ended(pa.table({"item": [180, 181]})))            # an item is auctioned once: bids need no keeping
 []
->>> [m.values.to_pylist() for m in join.on_ended(1, Ended(pa.table({"item": [180]})))], join.held().rows
+>>> [m.values.to_pylist() for m in taken(join, 1, Ended(pa.table({"item": [180]})))], join.held().rows
 ([[{'item': 180}]], 1)
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.ended import EndedValues, distinct
 from lowwater.joins.keyed import Ints, Keyed, Mask
-from lowwater.joins.oa_join import OAJoin
+from lowwater.joins.oa_join import UNGRAMMATICAL, OAJoin
 from lowwater.joins.part import Part
 from lowwater.joins.ranges import Ranges
 from lowwater.joins.spec import WindowJoin
+from lowwater.model.columns import whole
 from lowwater.model.punctuation import Finite, Punctuation, Range
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.base import Ended, Load, Message, Snapshot
+from lowwater.operators.base import Emit, Ended
+from lowwater.state.store import Store
 
-UNGRAMMATICAL = "its input has ended this value"
+__all__ = ["UNGRAMMATICAL", "PWJoin", "pjoin"]
+
+
+@dataclass
+class Values:
+    """The newest position of a row or mark, and how many ended values the output was told of."""
+
+    newest: int = NEVER
+    propagated: int = 0
+    ended: int = 0
+    """Single values that inputs have ended."""
 
 
 class PWJoin(OAJoin):
     """See the module text."""
 
-    def __init__(self, what: WindowJoin, joint: bool = False, early: bool = True) -> None:
-        super().__init__(what, joint)
+    def __init__(
+        self,
+        what: WindowJoin,
+        joint: bool = False,
+        early: bool = True,
+        extremes: bool = False,
+        store: Store | None = None,
+    ) -> None:
+        super().__init__(what, joint, extremes, store)
         self.early = early
+        self._values = self.store.record("values", Values())
         self.ended = [
-            EndedValues(side.on, side.schema.field(side.on[0]).type if side.on else None) for side in what.sides
+            EndedValues(side.on, side.schema.field(side.on[0]).type if side.on else None, self.store.at(f"ended{i}"))
+            for i, side in enumerate(what.sides)
         ]
-        self.newest = NEVER
-        self.propagated = 0
+
+    @property
+    def newest(self) -> int:
+        return self._values.newest
+
+    @newest.setter
+    def newest(self, newest: int) -> None:
+        self._values.newest = newest
+
+    @property
+    def propagated(self) -> int:
         """How many single values and ranges the output was told of."""
+        return self._values.propagated
 
     @property
     def remembered(self) -> int:
         return sum(ended.rows for ended in self.ended)
+
+    def excess(self) -> str | None:
+        """As for OA-Join, and no more promises about single values are kept than inputs have made."""
+        kept = sum(ended.punctuated.live_rows + ended.propagated.live_rows for ended in self.ended)
+        if kept > self._values.ended:
+            return f"{kept} promises are kept, though only {self._values.ended} values have ended."
+        return super().excess()
 
     @property
     def demands(self) -> tuple[str, ...]:
@@ -73,18 +111,18 @@ class PWJoin(OAJoin):
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def _on_time(self, port: int, keyed: Keyed, out: list[Message]) -> Keyed:
-        keyed = super()._on_time(port, keyed, out)
+    def _on_time(self, port: int, keyed: Keyed, emit: Emit) -> Keyed:
+        keyed = super()._on_time(port, keyed, emit)
         self.newest = max(self.newest, keyed.most if len(keyed) else NEVER)
-        return self._without(port, keyed, self.ended[port].has(keyed), UNGRAMMATICAL, out)
+        return self._without(port, keyed, self.ended[port].has(keyed), UNGRAMMATICAL, emit)
 
-    def _probe(self, port: int, keyed: Keyed, out: list[Message]) -> Mask:
+    def _probe(self, port: int, keyed: Keyed, emit: Emit) -> Mask:
         """Rows whose value is propagated have no partner, and are not looked at."""
         over = self._over(port, keyed)
         if not over.any():
-            return super()._probe(port, keyed, out)
+            return super()._probe(port, keyed, emit)
         matched = np.zeros(len(keyed), np.bool_)
-        matched[~over] = super()._probe(port, keyed.where(~over), out)
+        matched[~over] = super()._probe(port, keyed.where(~over), emit)
         return matched
 
     def _over(self, port: int, keyed: Keyed) -> Mask:
@@ -111,24 +149,33 @@ class PWJoin(OAJoin):
 
     # -- values ----------------------------------------------------------------------------------------------------
 
-    def on_ended(self, port: int, ended: Ended) -> list[Message]:
-        values = distinct(ended.values, self.what.sides[port].on, self.what.null_safe)
+    def on_ended(self, port: int, ended: Ended, emit: Emit) -> None:
+        """Values first, then ranges; what they promise is of rows from their mark on."""
+        if ended.marked is not None:
+            self._marked(ended.marked)
+        if ended.values.num_rows:
+            self._on_values(port, ended.values, emit)
+        if ended.ranges is not None and ended.ranges.num_rows:
+            low, high = (whole(ended.ranges.column(name)) for name in ("low", "high"))
+            self._on_ranges(port, low, high, emit)
+
+    def _on_values(self, port: int, given: pa.Table, emit: Emit) -> None:
+        values = distinct(given, self.what.sides[port].on, self.what.null_safe)
         values = values.where(~self.ended[port].has(values))
         if not len(values):
-            return []
-        out: list[Message] = []
+            return
+        self._values.ended += len(values)
         for i in self._others(port):
-            self._purge(i, values.where(self._ended_by(self._others(i, port), self._of(i, values))), out)
+            self._purge(i, values.where(self._ended_by(self._others(i, port), self._of(i, values))), emit)
         regular = self._ended_by(self._others(port), values)
         last = self.sides[port].last(values, NEVER)
         over = regular | ((last == NEVER) & self._early(port))
-        self._propagate(values.where(over), port, out)
+        self._propagate(values.where(over), port, emit)
         self.ended[port].expect(values.where(~over), last[~over] if self._early(port) else self._kept_from(last[~over]))
         for side in self.sides:
             side.tidy()
-        return out
 
-    def marked(self, time: int) -> None:
+    def _marked(self, time: int) -> None:
         """Punctuations were read, up to this time: what they promise is of rows from there on."""
         at, _ = self.what.axis.positions(np.array([time]))
         self.newest = max(self.newest, int(at.max()) if len(at) else self.what.axis.reached(time))
@@ -150,10 +197,10 @@ class PWJoin(OAJoin):
         on = self.what.sides[side].on
         return Keyed(values.rows.rename_columns(list(on)), on, values.code, values.at)
 
-    def _purge(self, port: int, values: Keyed, out: list[Message]) -> None:
-        self._let_go(port, self.sides[port].purge(self._of(port, values)), out)
+    def _purge(self, port: int, values: Keyed, emit: Emit) -> None:
+        self._let_go(port, self.sides[port].purge(self._of(port, values)), emit)
 
-    def _propagate(self, values: Keyed, port: int, out: list[Message]) -> None:
+    def _propagate(self, values: Keyed, port: int, emit: Emit) -> None:
         """These values of one side are over: all sides that had ended them know, and the output is told, once."""
         if not len(values):
             return
@@ -166,30 +213,30 @@ class PWJoin(OAJoin):
             new &= ~over
             self.ended[i].finish(theirs.where(self.ended[i].punctuated.holds(theirs)), reached)
             if self.ports > 2:  # where there is one other, it has let go them when this side ended them
-                self._purge(i, values, out)
+                self._purge(i, values, emit)
         values = values.where(new)
         if len(values):
-            self.propagated += len(values)
-            out.append(Ended(values.rows.rename_columns(list(self.what.keys))))
+            self._values.propagated += len(values)
+            emit(Ended(values.rows.rename_columns(list(self.what.keys))))
 
-    def _passed(self, out: list[Message]) -> None:
+    def _passed(self, emit: Emit) -> None:
         """Time lets go the last rows of ended values, and promises that no window reaches."""
         for i, ended in enumerate(self.ended):
             if not ended.any:
                 continue
             bound = self._bound(i)
             for rows in ended.left(bound) if self._early(i) or bound == END else []:
-                self._propagate(Keyed.of(rows, ended.on, np.zeros(rows.num_rows, np.int64)), i, out)
+                self._propagate(Keyed.of(rows, ended.on, np.zeros(rows.num_rows, np.int64)), i, emit)
             if self._early(i) or bound == END:
-                self._propagate_ranges(ended.spans_left(bound), i, out)
+                self._propagate_ranges(ended.spans_left(bound), i, emit)
         for ended in self.ended:  # only now: what one side has propagated is not reported again for another
             if ended.any:
                 ended.forget(self._forgotten())
 
-    def settle(self) -> list[Message]:
+    def end(self, emit: Emit) -> None:
         for ended in self.ended:
             ended.merge()
-        return super().settle()
+        super().end(emit)
 
     def _forgotten(self) -> int:
         """Promises propagated below this position are of no use any more: no window reaches so far back."""
@@ -202,47 +249,45 @@ class PWJoin(OAJoin):
 
     # -- ranges ----------------------------------------------------------------------------------------------------
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         side = self.what.sides[port]
         named = dict(punctuation.patterns)
         if len(side.on) != 1 or set(named) != set(side.on) or punctuation.low_watermark(side.time) is not None:
-            return super().on_punctuation(port, punctuation)
+            super().on_punctuation(port, punctuation, emit)
+            return
         (pattern,) = named.values()
         if isinstance(pattern, Finite):
             listed = pa.array(list(pattern.listed()), side.schema.field(side.on[0]).type)
-            return self.on_ended(port, Ended(pa.table([listed], names=list(side.on))))
-        if isinstance(pattern, Range) and pattern.closed_low and pattern.high is not None:
+            self._on_values(port, pa.table([listed], names=list(side.on)), emit)
+        elif isinstance(pattern, Range) and pattern.closed_low and pattern.high is not None:
             low, high = (pa.array([end], side.schema.field(side.on[0]).type) for end in (pattern.low, pattern.high))
-            return self.on_ranges(port, low, high)
-        return []
+            self._on_ranges(port, low, high, emit)
 
-    def on_ranges(self, port: int, low: pa.Array, high: pa.Array) -> list[Message]:
+    def _on_ranges(self, port: int, low: pa.Array, high: pa.Array, emit: Emit) -> None:
         """The same rules for ranges of values; what of them the others have ended by ranges, too, is propagated."""
-        out: list[Message] = []
         new = Ranges.of(low, high).minus(self.ended[port].spans.ranges)
         if not len(new):
-            return out
+            return
         others = self._others(port)
         for i in others:
-            self._let_go(i, self._purge_ranges(i, new, self._others(i, port)), out)
+            self._let_go(i, self._purge_ranges(i, new, self._others(i, port)), emit)
         shared = untold = new
         for i in others:
             shared = shared.meet(self.ended[i].spans.ranges)
             untold = untold.minus(self.ended[i].over)
         for ended in self.ended:
             ended.finish_ranges(shared, self._reached())
-        self._tell(shared.meet(untold), out)
+        self._tell(shared.meet(untold), emit)
         for i in others:
             singles = self.ended[i].punctuated_in(new)
             if singles is not None and singles.num_rows:
                 values = Keyed.of(singles, self.what.sides[i].on, np.zeros(singles.num_rows, np.int64))
-                self._propagate(values.where(self._ended_by(self._others(i, port), values)), i, out)
-        self._expect_ranges(port, new.minus(shared), out)
+                self._propagate(values.where(self._ended_by(self._others(i, port), values)), i, emit)
+        self._expect_ranges(port, new.minus(shared), emit)
         for side in self.sides:
             side.tidy()
-        return out
 
-    def _expect_ranges(self, port: int, ranges: Ranges, out: list[Message]) -> None:
+    def _expect_ranges(self, port: int, ranges: Ranges, emit: Emit) -> None:
         """Ranges that one side alone has ended: over at once where none of its rows is left."""
         if not len(ranges):
             return
@@ -250,9 +295,9 @@ class PWJoin(OAJoin):
         over = (last == NEVER) & self._early(port)
         waits = ~over & self._early(port)
         self.ended[port].spans.add(ranges, np.where(waits, last, self._kept_from(last)), over)
-        self._propagate_ranges(ranges.where(over), port, out)
+        self._propagate_ranges(ranges.where(over), port, emit)
 
-    def _propagate_ranges(self, ranges: Ranges, port: int, out: list[Message]) -> None:
+    def _propagate_ranges(self, ranges: Ranges, port: int, emit: Emit) -> None:
         """As `_propagate`, of ranges: what of them another side has propagated before is not reported again."""
         if not len(ranges):
             return
@@ -264,8 +309,8 @@ class PWJoin(OAJoin):
             new = new.minus(theirs.over)
             theirs.finish_ranges(ranges.meet(theirs.spans.ranges).minus(theirs.over), reached)
             if self.ports > 2:
-                self._let_go(i, self._purge_ranges(i, ranges, []), out)
-        self._tell(new, out)
+                self._let_go(i, self._purge_ranges(i, ranges, []), emit)
+        self._tell(new, emit)
 
     def _purge_ranges(self, port: int, ranges: Ranges, others: list[int]) -> list[tuple[Part, Ints]]:
         """Lets go the rows of a side in ranges that all `others` have ended, too."""
@@ -281,28 +326,12 @@ class PWJoin(OAJoin):
 
         return side.purge_where(among)
 
-    def _tell(self, ranges: Ranges, out: list[Message]) -> None:
-        self.propagated += len(ranges)
-        out += [Punctuation({self.what.keys[0]: Range(low, high)}) for low, high in ranges.to_pylist()]
-
-    # -- state -----------------------------------------------------------------------------------------------------
-
-    def snapshot(self) -> Snapshot:
-        ours = super().snapshot()
-        told = [ended.snapshot() for ended in self.ended]
-        head = {**ours.head, "ended": [head for head, _ in told], "propagated": [self.propagated, self.newest]}
-        return Snapshot(head, ours.segments | {s.id: s for _, segments in told for s in segments})
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        super().restore(head, load)
-        self.propagated, self.newest = head["propagated"]
-        for ended, saved in zip(self.ended, head["ended"], strict=True):
-            ended.restore(saved, load)
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return tables["spans"] if "spans" in tables else super().decode(tables)
+    def _tell(self, ranges: Ranges, emit: Emit) -> None:
+        self._values.propagated += len(ranges)
+        for low, high in ranges.to_pylist():
+            emit(Punctuation({self.what.keys[0]: Range(low, high)}))
 
 
-def pjoin(what: WindowJoin) -> PWJoin:
+def pjoin(what: WindowJoin, store: Store | None = None) -> PWJoin:
     """A join that exploits punctuation and has no window (PW's PJoin)."""
-    return PWJoin(what, early=False)
+    return PWJoin(what, early=False, store=store)

@@ -12,22 +12,20 @@ part cleared as soon as half of it is gone, would write most rows of a window th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.keyed import Among, Ints, Keyed, Mask
-from lowwater.joins.part import Part
+from lowwater.joins.part import FlagsOfRows, KeyedRows, Part
 from lowwater.model.columns import whole
-from lowwater.operators.base import Load
-from lowwater.state.segments import Segment
+from lowwater.state.store import SEGMENT, Store
 
 FANOUT = 8
 """Parts of about one size that are merged into one."""
-LARGEST = 64 << 20
-"""Bytes of a part that is merged no more: a segment must stay far below 2 GiB, and a merge is work for one batch."""
+LARGEST = SEGMENT
+"""Bytes of a part that is merged no more: a merge is work for one batch."""
 CUT = 8
 """A part that is not yet written is first cut down to what is left when a row in so many is gone."""
 
@@ -49,14 +47,18 @@ class Operations:
         return self.inserted + self.looked_up + self.visited + self.invalidated + self.purged
 
 
-@dataclass
 class Side:
     """See the module text. `on` are the key columns; `flagged` sides remember which rows have found a partner."""
 
-    on: tuple[str, ...]
-    flagged: bool = False
-    parts: list[Part] = field(default_factory=list)
-    operations: Operations = field(default_factory=Operations)
+    def __init__(self, on: tuple[str, ...], flagged: bool = False, store: Store | None = None) -> None:
+        self.on = on
+        self.flagged = flagged
+        self.operations = Operations()
+        store = store or Store()
+        self._slots, self._flags = store.slots("parts", KeyedRows()), store.slots("flags", FlagsOfRows())
+        named = {entry.name: entry for entry in self._flags}
+        self.parts = [Part(None, None, entry, named.get(entry.name)) for entry in self._slots]
+        store.settling(self._settle)
 
     def insert(self, keyed: Keyed, matched: Mask | None = None) -> None:
         if not len(keyed):
@@ -172,7 +174,7 @@ class Side:
     def tidy(self) -> None:
         """Drops parts of which all is gone, and writes parts anew while more rows are gone than are left."""
         parts = [(part, gone) for part in self.parts if (gone := part.gone) < len(part)]
-        self.parts = [part.kept() if part.written is None and CUT * gone > len(part) else part for part, gone in parts]
+        self.parts = [part.kept() if part.entry is None and CUT * gone > len(part) else part for part, gone in parts]
         while 2 * (self.rows - self.live_rows) > self.rows:
             worst = max(range(len(self.parts)), key=lambda i: self.parts[i].gone)
             self.parts[worst] = self.parts[worst].kept()
@@ -193,6 +195,16 @@ class Side:
             kept = [part.kept() for part in some if part.gone < len(part)]
             self.parts = [*others, *([merged(kept)] if kept else [])]
 
+    def below(self, bound: int) -> int:
+        """How many rows have a position below `bound` and have not left."""
+        found = 0
+        for part in self.parts:
+            until = 0 if bound <= part.least else len(part) if bound > part.most else part.keyed.before(bound)
+            if until > part.passed:
+                rows = part.keyed.by_time[part.passed : until]
+                found += len(rows) if part.alive is None else int(part.alive[rows].sum())
+        return found
+
     @property
     def rows(self) -> int:
         return sum(len(part) for part in self.parts)
@@ -201,24 +213,12 @@ class Side:
     def live_rows(self) -> int:
         return sum(len(part) - part.gone for part in self.parts)
 
-    # -- state -----------------------------------------------------------------------------------------------------
-
-    def snapshot(self) -> tuple[list[Any], list[Segment[Any]]]:
-        head, segments = [], []
-        for part in self.parts:
-            rows, flags = part.encode()
-            known = [len(part), part.least, part.most, part.passed]
-            head.append([rows.id, None if flags is None else flags.id, *known])
-            segments += [rows] if flags is None else [rows, flags]
-        return head, segments
-
-    def restore(self, head: Sequence[Any], load: Load) -> None:
-        self.parts = []
-        for rows, flags, size, least, most, passed in head:
-            found = None if flags is None else load(flags)
-            values = {} if found is None else found.value
-            part = Part(None, passed, values.get("alive"), values.get("matched"), load(rows), found, size, least, most)
-            self.parts.append(part)
+    def _settle(self) -> None:
+        """Puts parts that are new into the state, and takes out those that are gone."""
+        self._slots.arrange([part.store(self._slots, self._flags) for part in self.parts])
+        for flags in self._flags:
+            if flags.name not in self._slots:
+                self._flags.drop(flags.name)
 
 
 def merged(parts: Sequence[Part]) -> Part:
@@ -227,12 +227,4 @@ def merged(parts: Sequence[Part]) -> Part:
         return parts[0]
     keyed, order = Keyed.merged([part.keyed for part in parts])
     flags = [part.matched for part in parts if part.matched is not None]
-    return Part(keyed, matched=np.concatenate(flags)[order] if flags else None)
-
-
-def decode(tables: dict[str, pa.Table]) -> object:
-    """The value of a segment: rows or flags."""
-    if "flags" in tables:
-        flags = tables["flags"]
-        return {name: whole(flags.column(name)).to_numpy(zero_copy_only=False) for name in flags.column_names}
-    return Keyed.of_tables(tables)
+    return Part(keyed, np.concatenate(flags)[order] if flags else None)

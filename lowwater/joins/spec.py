@@ -102,6 +102,8 @@ class WindowJoin:
     """Tuple-count windows: how many of the newest tuples of a side (None: its wait) a tuple of the other meets."""
     per_key: bool = True
     """Whether tuples are counted for each key by itself, or over the whole input."""
+    emits: tuple[str, ...] | None = None
+    """The columns of the result that somebody reads; None is all."""
 
     @property
     def axis(self) -> Axis:
@@ -116,6 +118,17 @@ class WindowJoin:
     def one_sided(self) -> bool:
         """Whether the result is rows of the first side: those that match, or those that do not."""
         return self.how in ("semi", "anti")
+
+    def reads(self) -> list[set[str]]:
+        """The columns of each input that are needed: its key, its time, and what the results or the condition name."""
+        named = {c.name for c in self.columns} if self.emits is None else set(self.emits)
+        if self.condition is not None:
+            named |= set(self.condition.reads([c.name for c in self.paired]))
+        columns = (*self.paired, *(self.columns if self.one_sided else ()))
+        return [
+            {*side.on, side.time, *(c.of for c in columns if c.name in named and c.side == i)}
+            for i, side in enumerate(self.sides)
+        ]
 
     @cached_property
     def paired(self) -> tuple[Column, ...]:
@@ -135,20 +148,20 @@ class WindowJoin:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the result, without those of a window."""
-        if self.one_sided:
-            return tuple(Column(name, 0, name) for name in self.sides[0].schema.names)
-        return self.paired
+        own = tuple(Column(name, 0, name) for name in self.sides[0].schema.names)
+        columns = own if self.one_sided else self.paired
+        return columns if self.emits is None else tuple(column for column in columns if column.name in self.emits)
 
     @cached_property
     def times(self) -> tuple[str, ...]:
-        """What the progressing attribute of each side is called in the result."""
-        named = {(c.side, c.of): c.name for c in self.columns}
+        """What the progressing attribute of each side is called in the result, whether or not it is shown."""
+        named = {} if self.one_sided else {(c.side, c.of): c.name for c in self.paired}
         return tuple(named.get((i, side.time), side.time) for i, side in enumerate(self.sides))
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """What the key columns are called in the result, by the names of the first side."""
-        named = {(c.side, c.of): c.name for c in self.columns}
+        named = {} if self.one_sided else {(c.side, c.of): c.name for c in self.paired}
         return tuple(named.get((0, name), name) for name in self.sides[0].on)
 
     def field(self, column: Column) -> pa.Field:
@@ -157,10 +170,6 @@ class WindowJoin:
     def result_schema(self) -> pa.Schema:
         window = [pa.field(name, self.sides[0].ticks.wide) for name in WINDOW if self.grid is not None]
         return pa.schema([*window, *(self.field(column) for column in self.columns)])
-
-    def late_schema(self) -> pa.Schema:
-        """Late rows of any side: which input they are of, and their columns under the names of a pair."""
-        return pa.schema([pa.field("input", pa.string()), *(self.field(column) for column in self.paired)])
 
     def pairs(self, found: Sequence[tuple[pa.Table, Ints] | None], columns: Sequence[Column]) -> pa.Table:
         """Rows side by side: for each side its rows and which of them, or None where it is missing."""
@@ -182,10 +191,3 @@ class WindowJoin:
         assert start is not None
         ticks = self.sides[0].ticks
         return pa.table([ticks.decode(start), ticks.decode(end), *rows.columns], schema=self.result_schema())
-
-    def late(self, side: int, rows: pa.Table) -> pa.Table:
-        """Rows of one side as the late output has them."""
-        found: list[tuple[pa.Table, Ints] | None] = [None] * len(self.sides)
-        found[side] = (rows, np.arange(rows.num_rows))
-        told = self.pairs(found, self.paired)
-        return told.add_column(0, "input", pa.array([self.sides[side].name] * rows.num_rows, pa.string()))

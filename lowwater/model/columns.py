@@ -1,8 +1,13 @@
-"""Arrow columns as one array."""
+"""Arrow columns as one array, and the names of columns that lowwater adds to a user's rows."""
 
 from __future__ import annotations
 
 import pyarrow as pa
+
+KEEP = "__lw_keep"
+"""Marks the rows that all filters of an input keep. Filters mark rows because progress is learned from all of them."""
+WINDOW_TIME = "window_time"
+"""The last tick inside a window: the time of a window's answer for whatever follows."""
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:

@@ -19,8 +19,7 @@ depends on its groups, its rows and, where groups switch, on the buffer; never o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,20 +27,33 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Codes, Grouped, factorise, merge, pick, stack, without_columns
-from lowwater.model.columns import whole
 from lowwater.operators.base import StreamProperties
 from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.operators.group_states import GroupStates
 from lowwater.operators.lazy_rows import LazyRows, Part
 from lowwater.operators.paned_aggregate import PanePartials
 from lowwater.operators.threshold import Threshold
+from lowwater.operators.waiting import Timed
 from lowwater.operators.window_aggregate import Closed, Keeping
-from lowwater.state.segments import Segment
+from lowwater.state.store import NamedTables, Store
 from lowwater.windows.context_free import Sliding
 from lowwater.windows.spec import OPEN_END
 
-LAZY, EAGER, WATCH = "lazy/", "eager/", "watch"
-"""Names of segments."""
+WATCH, MARKED = "watch", "marked"
+"""What is kept beside rows and partials: the numbers of the threshold, and the keys of groups in transition."""
+
+
+@dataclass(frozen=True)
+class Buffered:
+    """The codec of buffered rows: their times are a column of theirs."""
+
+    bucket: Bucket
+
+    def encode(self, value: Timed) -> dict[str, pa.Table]:
+        return {"rows": value[0]}
+
+    def decode(self, tables: dict[str, pa.Table]) -> Timed:
+        return tables["rows"], self.bucket.ticks(tables["rows"])
 
 
 class AdaptivePartials(PanePartials):
@@ -51,7 +63,7 @@ class AdaptivePartials(PanePartials):
     absorb = Keeping.absorb
     _window: Sliding
 
-    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra], store: Store | None = None) -> None:
         window = what.window
         assert type(window) is Sliding, "AdaptWID is for sliding windows over time"
         self._range = window.range
@@ -59,18 +71,34 @@ class AdaptivePartials(PanePartials):
             # Rows in gaps do not come here. Without them windows are those of a tumbling one, and so are the panes.
             window = Sliding(window.slide, window.slide, window.origin)
         self._what = replace(what, window=window)
-        super().__init__(self._what, algebras)
+        store = store or Store()
+        super().__init__(self._what, algebras, store.at("eager"))
         self._bucket = Bucket(self._what)
-        self._clear()
+        self._lazy = LazyRows(Buffered(self._bucket), store)
+        self._watch = store.slots(WATCH, NamedTables())
+        self._fresh()
+        if WATCH in self._watch:
+            self._restore(self._watch[WATCH].value)
+        store.settling(self._settle)
 
-    def _clear(self) -> None:
-        self._blocks.clear()
-        self._lazy = LazyRows()
+    def _fresh(self) -> None:
         self._groups: GroupStates | None = GroupStates(self._what.schema, self._what.group_by)
         self.threshold = Threshold(self._window, self._range, self._blocks.width)
         self._marked: pa.Table | None = None
-        self._watch: Segment[Any] | None = None
         self._heard = False
+        """Whether any row has come."""
+        self._touched = False
+        """Whether the numbers have changed since they were last put into the state."""
+
+    def _restore(self, saved: dict[str, pa.Table]) -> None:
+        self._heard, self._marked, self._groups = True, saved.get(MARKED), None
+        self.threshold.restore(saved)
+
+    def _clear(self) -> None:
+        self._blocks.clear()
+        self._lazy.clear()
+        self._watch.clear()
+        self._fresh()
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
@@ -196,38 +224,21 @@ class AdaptivePartials(PanePartials):
         return np.split(groups.admit(stack(keys)), np.cumsum([table.num_rows for table in keys])[:-1])
 
     def _touch(self) -> None:
-        self._heard, self._watch = True, None
+        self._heard = self._touched = True
 
-    def segments(self) -> dict[str, Segment[Any]]:
-        if not self._heard:
-            return {}
-        if self._watch is None:
-            tables = self.threshold.tables()
-            marked = np.flatnonzero(self.groups.transitional)
-            if len(marked):
-                tables["marked"] = pick(self.groups.keys, marked).combine_chunks()
-            self._watch = Segment.of(tables, tables)
-        named = {LAZY + name: segment for name, segment in self._lazy.segments().items()}
-        named |= {EAGER + name: segment for name, segment in self._blocks.segments().items()}
-        return named | {WATCH: self._watch}
-
-    def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        self._clear()
-        self._watch = segments.get(WATCH)
-        if self._watch is None:
+    def _settle(self) -> None:
+        if not self._touched:
             return
-        self._heard = True
-        self._lazy.restore({n.removeprefix(LAZY): s for n, s in segments.items() if n.startswith(LAZY)})
-        self._blocks.restore({n.removeprefix(EAGER): s for n, s in segments.items() if n.startswith(EAGER)})
-        self.threshold.restore(self._watch.value)
-        self._marked = self._watch.value.get("marked")
-        self._groups = None
+        tables = self.threshold.tables()
+        marked = np.flatnonzero(self.groups.transitional)
+        if len(marked):
+            tables[MARKED] = pick(self.groups.keys, marked).combine_chunks()
+        self._watch.put(WATCH, tables)
+        self._touched = False
 
-    def decode(self, tables: dict[str, pa.Table]) -> Any:
-        if "lazy" in tables:
-            rows = tables["lazy"]
-            return rows, self._what.ticks.encode(whole(rows.column(self._what.time)))
-        return tables if "threshold" in tables else super().decode(tables)
+    def least(self) -> int | None:
+        found = [super().least(), *(int(self._window.bounds(part.time)[1].min()) for part in self._lazy.parts)]
+        return min((wid for wid in found if wid is not None), default=None)
 
     @property
     def partials(self) -> int:

@@ -1,8 +1,7 @@
-"""What all window aggregations share: counts of late rows, the form of answers, and the form of the late output."""
+"""What all window aggregations share: how far they have closed, the form of answers, and that of the late output."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.grouped import Grouped, pick
-from lowwater.operators.base import Batch, Late, Message, Operator, StreamProperties
+from lowwater.aggregates.grouped import pick
+from lowwater.operators.base import Batch, Late, Operator, Promises
 from lowwater.operators.bucket import Bucket, WindowedAggregation
+from lowwater.state.store import Store
 
 FIRST = -(2**62)
 """Below all window ids: nothing has been closed yet."""
@@ -20,14 +20,6 @@ EARLY, FINAL, REVISED = "early", "final", "revised"
 LATE_COLUMNS = {"late_reason": pa.string(), "windows_missed": pa.int64(), "windows_kept": pa.int64()}
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """Partials of a batch that was reduced where it was read, with its rows where the late output wants them."""
-
-    grouped: Grouped
-    rows: pa.Table | None = None
 
 
 @dataclass(frozen=True)
@@ -50,41 +42,34 @@ class Closed:
 
 
 @dataclass
-class Counts:
-    """Rows that violated progress, so that none is lost in silence."""
+class Reached:
+    """How far an aggregation has closed: a window id, or a time if groups close alone."""
 
-    late: int = 0
-    """Rows that missed at least one of their windows."""
-    dropped: int = 0
-    """Rows among them that missed all their windows."""
-    results: int = 0
+    opened: int = FIRST
 
 
 class Aggregation(Operator):
-    """An aggregation over windows. `opened` is how far it has closed: a window id, or a time if groups close alone."""
+    """An aggregation over windows. `opened` is how far it has closed."""
 
-    def __init__(self, what: WindowedAggregation) -> None:
+    def __init__(self, what: WindowedAggregation, store: Store | None = None) -> None:
+        super().__init__(store)
         self.what = what
         self.bucket = Bucket(what)
-        self.opened = FIRST
-        self.counts = Counts()
         self._schema = what.result_schema()
+        self._reached = self.store.record("reached", Reached())
+        self._promises = self.store.record("promises", Promises())
+
+    @property
+    def opened(self) -> int:
+        return self._reached.opened
+
+    @opened.setter
+    def opened(self, opened: int) -> None:
+        self._reached.opened = opened
 
     @property
     def demands(self) -> tuple[str, ...]:
         return (self.what.time,)
-
-    @property
-    def closed_below(self) -> int | None:
-        """The first window id that is not closed, where ids close in order; None before any is."""
-        return None
-
-    def monitor(self, properties: StreamProperties) -> None:
-        """Hears how far the sources are, before the punctuation that follows from it."""
-        return None
-
-    @abstractmethod
-    def on_batch(self, port: int, batch: Batch | Reduced) -> list[Message]: ...
 
     def answer(self, closed: Closed, start: Ints | None, end: Ints, **columns: Any) -> Batch:
         """Answers as rows, counted. `columns` are further columns of the result, by name."""
@@ -95,6 +80,7 @@ class Aggregation(Operator):
             "wid": pa.array(closed.wid),
             "window_start": pa.nulls(len(closed), bounds.wide) if start is None else bounds.decode(start),
             "window_end": bounds.decode(end),
+            **({"window_time": bounds.decode(self.what.last_tick(end))} if self.what.window_time else {}),
             **columns,
             **dict(zip(keys.column_names, keys.columns, strict=True)),
             **{name: closed.results[i] for name, i in self.what.outputs()},

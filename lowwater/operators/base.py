@@ -1,57 +1,83 @@
-"""An operator: a state machine over batches and punctuations that knows neither clock nor backend.
+"""An operator: a state machine over messages that knows neither clock nor backend.
 
-Four verbs: take a batch on a port, take a punctuation on a port, give out its state, take its state back. Two facts:
-what it holds, and what it demands of its input. The end of a stream is no fifth verb but the punctuation that matches
-all.
+Three calls per micro-batch: `begin` with the facts that every shard knows of the batch, `take` for each message on a
+port, `end` when all rows and punctuations of the batch have come. Output goes piece by piece to a callback, `emit`:
+rows before the punctuation that excludes them. The end of a stream is the punctuation that matches all.
+
+State lies in a `Store` (state/store.py): the operator opens its records and slots when it is constructed, and whoever
+runs it commits the store after `end`. An operator that is opened on a committed store goes on where the other was.
 
 Every operator obeys four laws, and tests find every operator to check them: (i) nothing is emitted that an earlier
 emitted punctuation excludes; (ii) the result does not depend on how the input between two punctuations is cut into
-batches; (iii) snapshot and restore change nothing; (iv) after the all-matching punctuation nothing is held.
+batches; (iii) to commit and to open another operator on that state changes nothing; (iv) after the all-matching
+punctuation nothing is held.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.model.punctuation import Punctuation
-from lowwater.state.segments import Segment
+from lowwater.aggregates.grouped import Grouped
+from lowwater.model.punctuation import ALL, Punctuation
+from lowwater.model.ticks import END
+from lowwater.state.store import Store
+
+
+class Payload:
+    """A message that is no punctuation: rows in some form, late rows, or values that have ended."""
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Rows, in arrival order."""
+class Batch(Payload):
+    """Rows, in arrival order. `run` is which run of the micro-batch they are from: an index into `PortFacts.counts`."""
 
     rows: pa.Table
+    run: int = 0
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
 
 @dataclass(frozen=True)
-class Late:
-    """Rows that violate an earlier punctuation, with the reason and what they missed, for the late output."""
+class Reduced(Payload):
+    """Partials of a batch that was reduced where it was read, with its rows where the late output wants them."""
+
+    grouped: Grouped
+    rows: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Late(Payload):
+    """Rows that violate an earlier punctuation: the columns of the port's input, and behind them `LATE_COLUMNS`."""
 
     rows: pa.Table
 
 
 @dataclass(frozen=True)
-class Ended:
-    """Single-value punctuations, one a row: no tuple with these values in these columns comes any more."""
+class Ended(Payload):
+    """Punctuations of single values and of ranges: no tuple with these values comes any more.
+
+    `values` has one value per row, in columns that are named as those of the input; it may be empty. `ranges` has the
+    columns `low` and `high`, of a key of one column; the high ends are excluded. `marked` is the largest time of the
+    rows that brought these punctuations.
+    """
 
     values: pa.Table
+    ranges: pa.Table | None = None
+    marked: int | None = None
 
     def __len__(self) -> int:
-        return int(self.values.num_rows)
+        return int(self.values.num_rows + (0 if self.ranges is None else self.ranges.num_rows))
 
 
-Message = Batch | Late | Punctuation | Ended
+Message = Punctuation | Payload
+Emit = Callable[[Message], None]
 
 
 @dataclass(frozen=True)
@@ -62,12 +88,38 @@ class Held:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """State: a small head that is always written, and immutable segments that are written once."""
+@dataclass
+class Counts:
+    """Rows that violated progress, so that none is lost in silence, and results."""
 
-    head: dict[str, Any] = field(default_factory=dict)
-    segments: dict[str, Segment[Any]] = field(default_factory=dict)
+    late: int = 0
+    """Rows for the late output: for a window aggregation those that missed at least one of their windows."""
+    dropped: int = 0
+    """Rows among them that count nowhere."""
+    results: int = 0
+    discarded: int = 0
+    """Rows of a join that needed no keeping."""
+
+
+@dataclass
+class Promises:
+    """The linear punctuations that an operator has emitted, one bound per attribute: a record of its state."""
+
+    lows: dict[str, int] = field(default_factory=dict)
+    ended: bool = False
+
+    def tell(self, lows: Mapping[str, int], emit: Emit) -> None:
+        """Emits the bounds that have grown. A bound of END ends all: only the all-matching punctuation is emitted."""
+        if self.ended:
+            return
+        if END in lows.values():
+            self.lows, self.ended = {}, True
+            emit(ALL)
+            return
+        for name, low in lows.items():
+            if name not in self.lows or low > self.lows[name]:
+                self.lows[name] = int(low)
+                emit(Punctuation.linear(name, int(low)))
 
 
 @dataclass(frozen=True)
@@ -81,8 +133,16 @@ class StreamProperties:
     """The rows seen of each source; where there are none, its high-watermark says nothing."""
 
 
-Load = Callable[[str], Segment[Any]]
-"""Gives the segment of an id, from a cache or from the state store."""
+@dataclass(frozen=True)
+class PortFacts:
+    """What every shard knows of a micro-batch before its rows, per port."""
+
+    span: tuple[int, int] | None
+    """The smallest and the largest time of the rows of this batch, over all shards."""
+    counts: npt.NDArray[np.int64]
+    """The rows of each run, over all shards, in the order of runs."""
+    sources: StreamProperties | None
+    """How the sources stand after this batch; None behind another operator."""
 
 
 class Operator(ABC):
@@ -90,36 +150,90 @@ class Operator(ABC):
 
     ports: int = 1
 
-    @abstractmethod
-    def on_batch(self, port: int, batch: Batch) -> list[Message]: ...
+    def __init__(self, store: Store | None = None) -> None:
+        self.store = Store() if store is None else store
+        self._counts = self.store.record("counts", Counts())
 
-    @abstractmethod
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]: ...
+    @property
+    def counts(self) -> Counts:
+        return self._counts
 
-    def on_ended(self, port: int, ended: Ended) -> list[Message]:
-        """Many punctuations of single values at once. They promise and never ask: whoever has no use ignores them."""
-        return []
-
-    def settle(self) -> list[Message]:
-        """A micro-batch is over: all its rows and punctuations have come. Only what is not exact anyway is emitted."""
-        return []
-
-    def snapshot(self) -> Snapshot:
-        """The state; what is handed out does not change afterwards. Stateless operators have none."""
-        return Snapshot()
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        """Takes state back into an operator just opened."""
+    def begin(self, facts: Sequence[PortFacts]) -> None:
+        """A micro-batch begins. `facts` has one element per port."""
         return None
 
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        """The value of a segment from its tables."""
-        return tables
+    def take(self, port: int, message: Message, emit: Emit) -> None:
+        """Takes a message on a port. Late rows of an operator in front pass through."""
+        if isinstance(message, Punctuation):
+            self.on_punctuation(port, message, emit)
+        elif isinstance(message, Ended):
+            self.on_ended(port, message, emit)
+        elif isinstance(message, Late):
+            emit(message)
+        else:
+            self.on_rows(port, message, emit)
+
+    @abstractmethod
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None: ...
+
+    @abstractmethod
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None: ...
+
+    def on_ended(self, port: int, ended: Ended, emit: Emit) -> None:
+        """Many punctuations of values at once. They promise and never ask: an operator without use for them ignores
+        them."""
+        return None
+
+    def end(self, emit: Emit) -> None:
+        """The micro-batch is over: all its rows and punctuations have come."""
+        return None
+
+    @property
+    def rows(self) -> int:
+        """Rows that are kept."""
+        return 0
 
     def held(self) -> Held:
-        return Held(0, 0)
+        return Held(self.rows, self.store.bytes)
+
+    def excess(self) -> str | None:
+        """A sentence if more is kept than the operator's bound on state allows, and None otherwise.
+
+        The bound is stated in quantities that the operator knows: what progress has passed must be gone.
+        """
+        return None
+
+    @property
+    def remembered(self) -> int:
+        """How many promises about values are kept, beside rows."""
+        return 0
+
+    @property
+    def closed_below(self) -> int | None:
+        """The first window id that is not closed, where ids close in order; None before any is."""
+        return None
 
     @property
     def demands(self) -> tuple[str, ...]:
         """Attributes on which the input must be punctuated for this operator to unblock and purge."""
         return ()
+
+
+def taken(operator: Operator, port: int, message: Message) -> list[Message]:
+    """What an operator emits for a message, for tests and experiments."""
+    out: list[Message] = []
+    operator.take(port, message, out.append)
+    return out
+
+
+def ended(operator: Operator) -> list[Message]:
+    """What an operator emits at the end of a micro-batch, for tests and experiments."""
+    out: list[Message] = []
+    operator.end(out.append)
+    return out
+
+
+def batch_of(rows: Payload) -> pa.Table:
+    """The rows of a batch, for operators that take no other form of them."""
+    assert isinstance(rows, Batch), f"this operator takes rows as they are, not {type(rows).__name__}"
+    return rows.rows

@@ -18,7 +18,6 @@ group (kept modulo n: a group at 0 is forgotten).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +28,9 @@ from lowwater.aggregates.bounded import Tally
 from lowwater.aggregates.grouped import Grouped, lift, runs, without_columns
 from lowwater.operators.blocks import BLOCKS, Blocks
 from lowwater.operators.bucket import WindowedAggregation
-from lowwater.operators.counted import COUNTS, Counted
+from lowwater.operators.counted import Counted
 from lowwater.operators.window_aggregate import Closed, Keeping
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
 from lowwater.windows.context_aware import SlideByTuple
 from lowwater.windows.spec import OPEN_END
 
@@ -43,12 +42,13 @@ MARK = "__lw_mark"
 class Bins(Keeping):
     """Start bins by (group, time); W6 and W8, and the store of W7."""
 
-    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra], store: Store | None = None) -> None:
         assert isinstance(what.window, SlideByTuple)
         self._window = what.window
         self._algebras = list(algebras)
-        self._blocks = Blocks(self._algebras, what.window.range // BLOCKS)
-        self._counted = Counted(what.window.every)
+        store = store or Store()
+        self._blocks = Blocks(self._algebras, what.window.range // BLOCKS, store)
+        self._counted = Counted(what.window.every, store)
 
     def absorb(self, grouped: Grouped, opened: int) -> None:
         late = grouped.slot < opened
@@ -83,15 +83,9 @@ class Bins(Keeping):
         if stop == OPEN_END:
             self._counted.clear()
 
-    def segments(self) -> dict[str, Segment[Any]]:
-        return self._blocks.segments() | self._counted.segments()
-
-    def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        self._counted.restore(segments.pop(COUNTS, None))
-        self._blocks.restore(segments)
-
-    def decode(self, tables: dict[str, pa.Table]) -> Grouped:
-        return Grouped.of_tables(tables, [Tally()] if COUNTS in tables else self._algebras)
+    def least(self) -> int | None:
+        time = self._blocks.least()
+        return None if time is None else int(self._window.pane_wids(np.array([time]))[1][0])
 
     @property
     def rows(self) -> int:
@@ -103,8 +97,8 @@ class MarkedBins(Bins):
 
     takes_rows = True
 
-    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
-        super().__init__(what, algebras)
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra], store: Store | None = None) -> None:
+        super().__init__(what, algebras, store)
         self._what = what
         self._visible = len(self._algebras)
         self._algebras.append(Tally())

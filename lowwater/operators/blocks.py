@@ -1,4 +1,4 @@
-"""Partials in blocks of neighbouring slots, each an immutable segment.
+"""Partials in blocks of neighbouring slots, each an entry of the state.
 
 A batch rewrites the few blocks that its slots fall into; blocks that time has passed are dropped whole, and only the
 block at the edge is cut. With `width` slots a block, state of p slots is p / width segments, of which a batch touches
@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lowwater.aggregates.base import Algebra, take
-from lowwater.aggregates.grouped import Grouped, Slots, gather, merge, regroup
+from lowwater.aggregates.grouped import Grouped, GroupedCodec, Slots, gather, merge, regroup
 from lowwater.aggregates.sorting import by_group
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
 
 BLOCKS = 16
 """How many blocks the slots of one window are cut into, about."""
@@ -33,12 +33,13 @@ Live = Callable[[Slots], npt.NDArray[np.bool_]]
 class Blocks:
     """Blocks by number; block b holds the slots [b*width, (b+1)*width)."""
 
-    def __init__(self, algebras: Sequence[Algebra], width: int) -> None:
+    def __init__(self, algebras: Sequence[Algebra], width: int, store: Store | None = None) -> None:
         self._algebras = algebras
         self.width = max(LEAST, width)
-        self._blocks: dict[int, Grouped] = {}
-        self._written: dict[int, Segment[Grouped]] = {}
+        store = store or Store()
+        self._blocks = store.slots("blocks", GroupedCodec(algebras))
         self._waiting: list[Grouped] = []
+        store.settling(self.settle)
 
     def absorb(self, grouped: Grouped) -> None:
         self._waiting.append(grouped)
@@ -54,33 +55,37 @@ class Blocks:
         numbers, starts = np.unique(number[by_block], return_index=True)
         for b, rows in zip(numbers.tolist(), np.split(by_block, starts[1:]), strict=True):
             part = grouped.take(rows)
-            before = self._blocks.get(b)
-            self._put(b, part if before is None else merge([before, part], self._algebras))
+            self._put(b, merge([self._block(b), part], self._algebras) if str(b) in self._blocks else part)
 
     def keep(self, live: Live) -> None:
         """Cuts everything to the slots that are live. Live slots are those from some slot on."""
         self._waiting = [part for part in (part.where(live(part.slot)) for part in self._waiting) if len(part)]
-        for b in sorted(self._blocks):
-            rows = live(self._blocks[b].slot)
+        for b in self._numbers():
+            block = self._block(b)
+            rows = live(block.slot)
             if rows.all():
                 return  # and so are all later blocks
             if rows.any():
-                self._put(b, self._blocks[b].where(rows))
+                self._put(b, block.where(rows))
             else:
-                del self._blocks[b]
-                self._written.pop(b, None)
+                self._blocks.drop(str(b))
 
     def clear(self) -> None:
-        self._blocks, self._written, self._waiting = {}, {}, []
+        self._blocks.clear()
+        self._waiting = []
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(entry.name) for entry in self._blocks)
+
+    def _block(self, b: int) -> Grouped:
+        return self._blocks[str(b)].value
 
     def _put(self, b: int, block: Grouped) -> None:
-        self._blocks[b] = block
-        self._written.pop(b, None)
+        self._blocks.put(str(b), block, rows=len(block))
 
     def parts(self, below: int | None = None) -> list[Grouped]:
         """All tables as they are, a (group, slot) perhaps in several; of blocks only those that begin below a slot."""
-        numbers = sorted(b for b in self._blocks if below is None or b * self.width < below)
-        return [self._blocks[b] for b in numbers] + self._waiting
+        return [self._block(b) for b in self._numbers() if below is None or b * self.width < below] + self._waiting
 
     def together(self, below: int | None = None) -> Grouped | None:
         """All rows as one sorted table; with `below`, of blocks only those that begin below that slot."""
@@ -109,16 +114,9 @@ class Blocks:
     @property
     def rows(self) -> int:
         self.settle()
-        return sum(len(block) for block in self._blocks.values())
+        return self._blocks.rows
 
-    def segments(self) -> dict[str, Segment[Grouped]]:
-        """The blocks as segments; only blocks changed since the last call are encoded."""
-        self.settle()
-        for b, block in self._blocks.items():
-            if b not in self._written:
-                self._written[b] = Segment.of(block, block.tables(self._algebras))
-        return {str(b): segment for b, segment in self._written.items()}
-
-    def restore(self, segments: dict[str, Segment[Grouped]]) -> None:
-        self._written = {int(b): segment for b, segment in segments.items()}
-        self._blocks = {b: segment.value for b, segment in self._written.items()}
+    def least(self) -> int | None:
+        """The smallest slot that is kept."""
+        parts = [part for part in [*(self._block(b) for b in self._numbers()[:1]), *self._waiting] if len(part)]
+        return min((int(part.slot.min()) for part in parts), default=None)

@@ -49,6 +49,8 @@ class WindowedAggregation:
     """Whether open windows are answered before they close, after each batch that changed them."""
     lateness: int = 0
     """For how many ticks after its close a window still takes late rows, each of which revises its answer."""
+    window_time: bool = False
+    """Whether results have `window_time`, the last tick inside their window: the time of whatever follows."""
 
     @property
     def ticks(self) -> Ticks:
@@ -74,6 +76,7 @@ class WindowedAggregation:
         else:
             bound = self.bounds.wide
             fields = [pa.field("wid", pa.int64()), pa.field("window_start", bound), pa.field("window_end", bound)]
+            fields += [pa.field("window_time", bound)] if self.window_time else []
             fields += [pa.field(name, type) for name, type in EMITTED.items() if self.revises]
             fields += [self.schema.field(name) for name in self.group_by]
         fields += [pa.field(name, algebras[i].result) for name, i in self.outputs()]
@@ -90,6 +93,10 @@ class WindowedAggregation:
     def bounds(self) -> Ticks:
         """The type that windows begin and end in: that of the progressing attribute, or row numbers."""
         return Ticks(pa.int64()) if isinstance(self.window, TupleBased | Partitioned) else self.ticks
+
+    def last_tick(self, end: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """`window_time` of windows that end there: the last tick inside. Slide-by-tuple windows hold their end."""
+        return end if isinstance(self.window, SlideByTuple) else end - 1
 
     @property
     def grid(self) -> ContextFree:

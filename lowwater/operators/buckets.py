@@ -1,4 +1,4 @@
-"""State by group in hash buckets, each an immutable segment.
+"""State by group in hash buckets, each an entry of the state.
 
 For state that no order of time cuts into pieces: what is kept of a group stays until the group itself moves on. A batch
 rewrites the buckets of its groups and a punctuation those in which something is due; of all others not a row is looked
@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra
-from lowwater.aggregates.grouped import Grouped, gather, merge
+from lowwater.aggregates.grouped import Grouped, GroupedCodec, gather, merge
 from lowwater.model.routing import route
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
 
 BUCKETS = 16
 
@@ -42,16 +42,21 @@ class Buckets:
     """
 
     def __init__(
-        self, algebras: Sequence[Algebra], join: Join | None = None, due: Due = slots, buckets: int = BUCKETS
+        self,
+        algebras: Sequence[Algebra],
+        join: Join | None = None,
+        due: Due = slots,
+        buckets: int = BUCKETS,
+        store: Store | None = None,
     ) -> None:
         self._algebras = algebras
         self._join: Join = join or (lambda parts: merge(parts, algebras))
         self._due = due
         self._n = buckets
-        self._buckets: dict[int, Grouped] = {}
-        self._least: dict[int, int] = {}
-        self._written: dict[int, Segment[Grouped]] = {}
+        store = store or Store()
+        self._buckets = store.slots("buckets", GroupedCodec(algebras))
         self._waiting: list[Grouped] = []
+        store.settling(self.settle)
 
     def of(self, keys: pa.Table) -> Ints:
         """The bucket of every group: by bits of its hash that do not tell its shard."""
@@ -86,7 +91,7 @@ class Buckets:
         """Takes out the rows that are due at `upto` or before. Buckets whose least is later are left alone."""
         self.settle()
         found = []
-        for b in sorted(b for b, least in self._least.items() if least <= upto):
+        for b in sorted(int(entry.name) for entry in self._buckets if entry.meta["least"] <= upto):
             bucket = self._take(b)
             is_due = self._due(bucket) <= upto
             found.append(bucket.where(is_due))
@@ -95,37 +100,26 @@ class Buckets:
         return _together(found)
 
     def _taken(self, numbers: Ints) -> list[Grouped]:
-        return [self._take(b) for b in np.unique(numbers).tolist() if b in self._buckets]
+        return [self._take(b) for b in np.unique(numbers).tolist() if str(b) in self._buckets]
 
     def _take(self, b: int) -> Grouped:
-        self._written.pop(b, None)
-        del self._least[b]
-        return self._buckets.pop(b)
+        bucket = self._buckets[str(b)].value
+        self._buckets.drop(str(b))
+        return bucket
 
     def _put(self, b: int, bucket: Grouped) -> None:
-        self._buckets[b] = bucket
-        self._least[b] = int(self._due(bucket).min())
+        self._buckets.put(str(b), bucket, rows=len(bucket), least=int(self._due(bucket).min()))
 
     @property
     def rows(self) -> int:
         self.settle()
-        return sum(len(bucket) for bucket in self._buckets.values())
+        return self._buckets.rows
 
-    def segments(self) -> dict[str, Segment[Grouped]]:
-        """The buckets as segments; only buckets changed since the last call are encoded."""
+    @property
+    def least(self) -> int | None:
+        """When the first row is due."""
         self.settle()
-        for b, bucket in self._buckets.items():
-            if b not in self._written:
-                self._written[b] = Segment.of(bucket, bucket.tables(self._algebras))
-        return {str(b): segment for b, segment in self._written.items()}
-
-    def restore(self, segments: dict[str, Segment[Grouped]]) -> None:
-        self._written = {int(b): segment for b, segment in segments.items()}
-        self._buckets = {b: segment.value for b, segment in self._written.items()}
-        self._least = {b: int(self._due(bucket).min()) for b, bucket in self._buckets.items()}
-
-    def decode(self, tables: dict[str, pa.Table]) -> Grouped:
-        return Grouped.of_tables(tables, self._algebras)
+        return min((entry.meta["least"] for entry in self._buckets), default=None)
 
 
 def _together(parts: list[Grouped]) -> Grouped | None:

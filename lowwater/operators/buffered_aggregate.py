@@ -8,7 +8,6 @@ State: the rows that an open window still reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,32 +16,34 @@ import pyarrow as pa
 from lowwater.aggregates.base import Algebra, argument
 from lowwater.aggregates.grouped import lift, without_columns
 from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.waiting import TimedRows
 from lowwater.operators.window_aggregate import Closed, Keeping
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
+from lowwater.windows.spec import OPEN_END
 
 
 class RowBuffer(Keeping):
-    """Rows as they came, one segment a batch."""
+    """Rows as they came, one part per batch."""
 
     takes_rows = True
 
-    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra], store: Store | None = None) -> None:
         self._what = what
         self._algebras = algebras
-        self._parts: list[tuple[pa.Table, npt.NDArray[np.int64]]] = []
-        self._written: dict[int, Segment[Any]] = {}
+        self._parts = (store or Store()).slots("parts", TimedRows())
 
     def buffer(self, rows: pa.Table, time: npt.NDArray[np.int64]) -> None:
         if rows.num_rows:
-            self._parts.append((rows.select(list(self._what.columns)), time))
+            self._parts.add((rows.select(list(self._what.columns)), time), rows=rows.num_rows)
 
     def close(self, opened: int, stop: int) -> Closed | None:
-        if not self._parts:
+        parts = [entry.value for entry in self._parts]
+        if not parts:
             return None
-        rows = pa.concat_tables([rows for rows, _ in self._parts]).combine_chunks()
-        time = np.concatenate([time for _, time in self._parts])
+        rows = pa.concat_tables([rows for rows, _ in parts]).combine_chunks()
+        time = np.concatenate([time for _, time in parts])
         first, last = self._what.grid.bounds(time)
-        if stop == np.iinfo(np.int64).max and (last == stop).any():
+        if stop == OPEN_END and (last == stop).any():
             stop = int(first.max()) + 1
         first, last = np.maximum(first, opened), np.minimum(last, stop - 1)
         count = np.maximum(last - first + 1, 0)
@@ -56,36 +57,20 @@ class RowBuffer(Keeping):
         return Closed(answers.keys, answers.group, answers.slot, results)
 
     def expire(self, stop: int) -> None:
-        kept = []
-        for rows, time in self._parts:
-            live = (
-                self._what.grid.bounds(time)[1] >= stop if stop < np.iinfo(np.int64).max else np.zeros(len(time), bool)
-            )
-            if live.all():
-                kept.append((rows, time))
-            elif live.any():
-                kept.append((rows.filter(pa.array(live)), time[live]))
-        self._parts = kept
+        if stop == OPEN_END:
+            self._parts.clear()
+        for entry in self._parts:
+            rows, time = entry.value
+            live = self._what.grid.bounds(time)[1] >= stop
+            if not live.any():
+                self._parts.drop(entry.name)
+            elif not live.all():
+                self._parts.put(entry.name, (rows.filter(pa.array(live)), time[live]), rows=int(live.sum()))
 
-    def segments(self) -> dict[str, Segment[Any]]:
-        named = {}
-        written = {}
-        for i, (rows, time) in enumerate(self._parts):
-            segment = self._written.get(id(rows))
-            if segment is None:
-                segment = Segment.of((rows, time), {"rows": rows, "time": pa.table({"time": time})})
-            written[id(rows)] = segment
-            named[str(i)] = segment
-        self._written = written
-        return named
-
-    def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        self._parts = [segments[name].value for name in sorted(segments, key=int)]
-        self._written = {id(segments[name].value[0]): segments[name] for name in segments}
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return tables["rows"], tables["time"].column("time").to_numpy()
+    def least(self) -> int | None:
+        lasts = [int(self._what.grid.bounds(entry.value[1])[1].min()) for entry in self._parts]
+        return min(lasts, default=None)
 
     @property
     def rows(self) -> int:
-        return sum(rows.num_rows for rows, _ in self._parts)
+        return self._parts.rows

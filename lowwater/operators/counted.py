@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.bounded import Tally
-from lowwater.aggregates.grouped import Grouped, factorise, matched, merge
-from lowwater.state.segments import Segment
+from lowwater.aggregates.grouped import Grouped, GroupedCodec, factorise, matched, merge
+from lowwater.state.store import Store
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -46,10 +44,13 @@ def places(group: Ints) -> Ints:
 class Counted:
     """Tuples of each group modulo `every`; groups at zero are not kept."""
 
-    def __init__(self, every: int) -> None:
+    def __init__(self, every: int, store: Store | None = None) -> None:
         self._every = every
-        self._counts: Grouped | None = None
-        self._segment: Segment[Grouped] | None = None
+        self._slots = (store or Store()).slots(COUNTS, GroupedCodec([Tally()]))
+
+    @property
+    def _counts(self) -> Grouped | None:
+        return self._slots[COUNTS].value if COUNTS in self._slots else None
 
     def mark(self, keys: pa.Table) -> Mask:
         """Adds tuples in arrival order and says which are n-th ones."""
@@ -78,23 +79,13 @@ class Counted:
         counts = new if self._counts is None else merge([self._counts, new], [Tally()])
         left = np.asarray(counts.partials[0][0]) % self._every
         rest = Grouped(counts.keys, counts.group, counts.slot, ((left,),)).where(left > 0)
-        self._counts, self._segment = rest if len(rest) else None, None
+        self._slots.clear()
+        if len(rest):
+            self._slots.put(COUNTS, rest, rows=len(rest))
 
     @property
     def rows(self) -> int:
-        return 0 if self._counts is None else len(self._counts)
+        return self._slots.rows
 
     def clear(self) -> None:
-        self._counts, self._segment = None, None
-
-    def segments(self) -> dict[str, Segment[Any]]:
-        if self._counts is None:
-            return {}
-        if self._segment is None:
-            marker = {COUNTS: pa.table({"every": [self._every]})}
-            self._segment = Segment.of(self._counts, self._counts.tables([Tally()]) | marker)
-        return {COUNTS: self._segment}
-
-    def restore(self, segment: Segment[Any] | None) -> None:
-        self._segment = segment
-        self._counts = None if segment is None else segment.value
+        self._slots.clear()

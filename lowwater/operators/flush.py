@@ -7,15 +7,14 @@
 Slow and lazy answers are late by `windows` further windows at most: what would be later goes at once. Which answers
 come, and what they say, is the same for all three; nothing in them can change any more.
 
-Answers wait as chunks, each an immutable segment that is written once; what has left a chunk under lazy flush is told
-by a bitmap beside it, rewritten when it changes.
+Answers wait as chunks, each an entry of the state that is written once; which answers have left a chunk under lazy
+flush is told by a bitmap beside it, rewritten when it changes. The operator is in flushing.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +22,7 @@ import pyarrow as pa
 
 from lowwater.errors import LowwaterError
 from lowwater.model.routing import route
-from lowwater.operators.base import Load
-from lowwater.state.segments import Segment
+from lowwater.state.store import Entry, OneTable, Store
 
 _CHUNK = 65_536
 """Answers of a chunk at most."""
@@ -67,33 +65,29 @@ def _positive(value: int, name: str) -> int:
     return value
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Answers of one window, and which of them have left."""
+class Bitmap:
+    """The codec of a mask."""
 
-    segment: Segment[pa.Table]
-    wid: int
-    gone: Mask
-    entries: int = 0
-    """The size of the table that the entries are of."""
+    def encode(self, value: Mask) -> dict[str, pa.Table]:
+        return {"mask": pa.table({"mask": value})}
 
-    def left(self) -> pa.Table:
-        rows = self.segment.value if not self.gone.any() else self.segment.value.filter(pa.array(~self.gone))
-        return rows.drop_columns([_ENTRY])
-
-    @property
-    def waiting(self) -> int:
-        return int(len(self.gone) - self.gone.sum())
+    def decode(self, tables: dict[str, pa.Table]) -> Mask:
+        return np.asarray(tables["mask"].column("mask"), np.bool_)
 
 
-class Flushing:
-    """The answers that wait. One call of `pace` a micro-batch."""
+class Chunks:
+    """The answers that wait: chunks of one window each, and which answers of each chunk have left."""
 
-    def __init__(self, policy: Flush, group_by: Sequence[str], shards: int = 1) -> None:
+    def __init__(self, policy: Flush, group_by: Sequence[str], shards: int, store: Store) -> None:
         self.policy = policy
         self._group_by = list(group_by)
         self._pace = -(-policy.rows // shards)
-        self._chunks: list[Chunk] = []
+        self._answers = store.slots("answers", OneTable())
+        self._gone = store.slots("gone", Bitmap())
+        for chunk in self._answers:
+            if chunk.meta["entries"] != policy.entries:  # the policy has changed, and with it the table
+                meta = chunk.meta | {"entries": policy.entries}
+                self._answers.put(chunk.name, self._placed(chunk.value.drop_columns([_ENTRY])), **meta)
 
     def push(self, answers: pa.Table) -> None:
         """Takes answers of closed windows, cut into chunks of one window each."""
@@ -104,14 +98,12 @@ class Flushing:
         for start, stop in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
             for at in range(start, stop, self._size):
                 rows = answers.take(pa.array(order[at : min(at + self._size, stop)])).combine_chunks()
-                gone = np.zeros(rows.num_rows, np.bool_)
-                wid = int(sorted_wids[start])
-                self._chunks.append(Chunk(self._written(rows), wid, gone, self.policy.entries))
+                meta = {"wid": int(sorted_wids[start]), "rows": rows.num_rows, "entries": self.policy.entries}
+                self._answers.add(self._placed(rows), **meta)
 
-    def _written(self, answers: pa.Table) -> Segment[pa.Table]:
+    def _placed(self, answers: pa.Table) -> pa.Table:
         """Answers with the entries of their groups."""
-        rows = answers.append_column(_ENTRY, pa.array(self.entries(answers).astype(np.int32)))
-        return Segment.of(rows, {"answers": rows})
+        return answers.append_column(_ENTRY, pa.array(self.entries(answers).astype(np.int32)))
 
     @property
     def _size(self) -> int:
@@ -124,65 +116,55 @@ class Flushing:
             return np.zeros(rows.num_rows, np.int64)
         return np.asarray(route(rows.select(self._group_by), self.policy.entries), np.int64)
 
-    def pace(self, opened: int, needed: npt.NDArray[np.int64]) -> list[pa.Table]:
-        """The answers that leave with this batch: what is due, and what the policy lets go. `needed` are entries."""
+    def pace(self, opened: int, needed: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
+        """The answers that leave with this batch: those that are due, and those that the policy releases. `needed` are
+        entries of the table."""
         eager = self.policy == EAGER  # after a restart with another policy there may be answers that wait
-        due = [chunk for chunk in self._chunks if eager or chunk.wid < opened - self.policy.windows]
-        out = [chunk.left() for chunk in due]
-        kept = self._chunks[len(due) :] if self._chunks[: len(due)] == due else _without(self._chunks, due)
+        sent = 0
+        for chunk in self._answers:
+            if eager or chunk.meta["wid"] < opened - self.policy.windows:
+                sent += chunk.meta["rows"]
+                yield self._leave(chunk)
         if self.policy.name == "slow":
-            room = self._pace - sum(rows.num_rows for rows in out)
-            while kept and room >= kept[0].waiting:
-                out.append(kept[0].left())
-                room -= kept[0].waiting
-                kept = kept[1:]
-        elif self.policy.name == "lazy" and kept and len(needed):
+            for chunk in self._answers:
+                sent += chunk.meta["rows"]
+                if sent > self._pace:
+                    return
+                yield self._leave(chunk)
+        elif self.policy.name == "lazy" and len(needed):
             wanted = np.zeros(self.policy.entries, np.bool_)
             wanted[needed] = True
-            kept = [self._collided(chunk, wanted, out) for chunk in kept]
-            kept = [chunk for chunk in kept if chunk.waiting]
-        self._chunks = kept
-        return out
+            for chunk in self._answers:
+                yield from self._collided(chunk, wanted)
 
-    def _collided(self, chunk: Chunk, wanted: Mask, out: list[pa.Table]) -> Chunk:
-        leaving = wanted[chunk.segment.value.column(_ENTRY).to_numpy()] & ~chunk.gone
-        if not leaving.any():
-            return chunk
-        out.append(chunk.segment.value.filter(pa.array(leaving)).drop_columns([_ENTRY]))
-        return Chunk(chunk.segment, chunk.wid, chunk.gone | leaving, chunk.entries)
+    def _gone_of(self, chunk: Entry[pa.Table]) -> Mask:
+        if chunk.name in self._gone:
+            return self._gone[chunk.name].value
+        return np.zeros(chunk.value.num_rows, np.bool_)
+
+    def _leave(self, chunk: Entry[pa.Table]) -> pa.Table:
+        """All of a chunk that is still there."""
+        rows = chunk.value.filter(pa.array(~self._gone_of(chunk))) if chunk.name in self._gone else chunk.value
+        self._answers.drop(chunk.name)
+        self._gone.drop(chunk.name)
+        return rows.drop_columns([_ENTRY])
+
+    def _collided(self, chunk: Entry[pa.Table], wanted: Mask) -> Iterator[pa.Table]:
+        gone = self._gone_of(chunk)
+        leaving = wanted[chunk.value.column(_ENTRY).to_numpy()] & ~gone
+        n = int(leaving.sum())
+        if n == chunk.meta["rows"]:
+            yield self._leave(chunk)
+        elif n:
+            self._gone.put(chunk.name, gone | leaving)
+            chunk.meta["rows"] -= n
+            yield chunk.value.filter(pa.array(leaving)).drop_columns([_ENTRY])
 
     @property
     def rows(self) -> int:
-        return sum(chunk.waiting for chunk in self._chunks)
+        return self._answers.rows
 
     @property
-    def bytes(self) -> int:
-        return sum(chunk.segment.size for chunk in self._chunks)
-
-    def snapshot(self) -> tuple[list[dict[str, Any]], list[Segment[Any]]]:
-        """A head of plain values, and the segments."""
-        head, segments = [], []
-        for chunk in self._chunks:
-            gone = Segment.of(chunk.gone, {"gone": pa.table({"gone": chunk.gone})}) if chunk.gone.any() else None
-            saved = {"id": chunk.segment.id, "wid": chunk.wid, "gone": gone and gone.id}
-            head.append(saved | {"entries": chunk.entries})
-            segments += [chunk.segment, *([gone] if gone else [])]
-        return head, segments
-
-    def restore(self, head: Sequence[dict[str, Any]], load: Load) -> None:
-        self._chunks = []
-        for saved in head:
-            segment, entries = load(saved["id"]), saved["entries"]
-            if entries != self.policy.entries:  # the policy has changed, and with it the table
-                segment, entries = self._written(segment.value.drop_columns([_ENTRY])), self.policy.entries
-            gone = load(saved["gone"]).value if saved["gone"] else np.zeros(segment.value.num_rows, np.bool_)
-            self._chunks.append(Chunk(segment, saved["wid"], gone, entries))
-
-    @staticmethod
-    def decode(tables: dict[str, pa.Table]) -> object:
-        return np.asarray(tables["gone"].column("gone")) if "gone" in tables else tables["answers"]
-
-
-def _without(chunks: list[Chunk], due: list[Chunk]) -> list[Chunk]:
-    leaving = {id(chunk) for chunk in due}
-    return [chunk for chunk in chunks if id(chunk) not in leaving]
+    def oldest(self) -> int | None:
+        """The first window of which an answer waits."""
+        return min((chunk.meta["wid"] for chunk in self._answers), default=None)

@@ -5,7 +5,7 @@ others match the values of g: only then can no row of g come any more (the rule 
 that passes punctuation on makes use of it: the bids of an auction are counted when it has ended, the pairs of two
 timestamps when both are past.
 
-    rows         are reduced to one partial a group, and join what is there of it
+    rows         are reduced to one partial per group, and join what is there of it
     punctuation  answers the groups that it closes and forgets them; then it goes on itself, since no answer that it
                  matches comes any more. One that says nothing of whole groups, or nothing new, ends here
     Ended        the same for a table of values, as many as a micro-batch ends, found by hashing
@@ -23,23 +23,24 @@ asked for is punctuation on grouped attributes.
 
 >>> from lowwater.aggregates import count, max
 >>> from lowwater.model.punctuation import Constant
+>>> from lowwater.operators.base import taken
 >>> schema = pa.schema({"auction": pa.int64(), "price": pa.int64()})
 >>> bids = GroupBy(Grouping(schema, ("auction",), (("bids", count()), ("top", max("price")))))
->>> bids.on_batch(0, Batch(pa.table({"auction": [7, 8, 7, 9], "price": [10, 40, 30, 5]})))
+>>> taken(bids, 0, Batch(pa.table({"auction": [7, 8, 7, 9], "price": [10, 40, 30, 5]})))
 []
->>> answer, ended = bids.on_punctuation(0, Punctuation({"auction": Constant(7)}))
+>>> answer, ended = taken(bids, 0, Punctuation({"auction": Constant(7)}))
 >>> answer.rows.to_pylist(), str(ended), bids.held().rows
 ([{'auction': 7, 'bids': 2, 'top': 30}], '(auction: 7)', 2)
->>> answer, ended = bids.on_ended(0, Ended(pa.table({"auction": [8, 9, 11]})))
+>>> answer, ended = taken(bids, 0, Ended(pa.table({"auction": [8, 9, 11]})))
 >>> sorted(answer.rows["auction"].to_pylist()), len(ended), bids.held().rows
 ([8, 9], 3, 0)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,12 @@ from lowwater.errors import LowwaterError, UnknownColumn
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Finite, Mask, Pattern, Punctuation, Range
 from lowwater.model.ticks import END, NEVER, Ticks
-from lowwater.operators.aggregation import Counts, all_late
-from lowwater.operators.base import Batch, Ended, Held, Load, Message, Operator, Snapshot
-from lowwater.operators.buckets import Buckets
+from lowwater.operators.aggregation import all_late
+from lowwater.operators.base import Batch, Emit, Ended, Operator, Payload, batch_of
+from lowwater.operators.buckets import Buckets, Ints
+from lowwater.operators.layout import Layout, RowLayout
+from lowwater.operators.spec import Need, OperatorSpec
+from lowwater.state.store import Store
 
 LATE = "its group is closed"
 ENDED = "the stream has ended"
@@ -98,6 +102,47 @@ class Grouping:
         return pa.schema([*self.keys_schema(), *results])
 
 
+@dataclass(frozen=True)
+class GroupBySpec(OperatorSpec):
+    """A group-by without windows. `why` says what closes a group, `until` how long its partial is kept."""
+
+    what: Grouping
+    why: str
+    until: str
+    name = "Group-by"
+
+    @property
+    def result(self) -> pa.Schema:
+        return self.what.result_schema()
+
+    def need(self, port: int) -> Need:
+        return Need(self.what.group_by)
+
+    def layout(self, port: int, route: tuple[str, ...] | None) -> Layout:
+        return RowLayout(tuple(self.what.schema.names), route)
+
+    def open(self, store: Store, shards: int) -> Operator:
+        return GroupBy(self.what, store)
+
+    def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+        return routes[0]
+
+    @property
+    def order(self) -> list[tuple[str, str]]:
+        return [(name, "ascending") for name in self.what.group_by]
+
+    @property
+    def title(self) -> str:
+        return "Group-by  " + ", ".join(f"{name} = {aggregate}" for name, aggregate in self.what.aggregates)
+
+    def lines(self) -> list[tuple[str, str]]:
+        return [
+            ("groups", ", ".join(self.what.group_by)),
+            ("because", self.why),
+            ("state", f"at most one partial for each group {self.until}"),
+        ]
+
+
 class Groups(Buckets):
     """Open groups, one row each and all of one slot; they leave by what their keys say."""
 
@@ -105,7 +150,8 @@ class Groups(Buckets):
         """Takes out the groups whose keys are closed; buckets without any stay as they are written."""
         self.settle()
         found = []
-        for b, bucket in sorted(self._buckets.items()):
+        for b in sorted(int(entry.name) for entry in self._buckets):
+            bucket = self._buckets[str(b)].value
             gone = closed(bucket.keys)[bucket.group]
             if gone.any():
                 self._take(b)
@@ -115,37 +161,50 @@ class Groups(Buckets):
         return found
 
 
+@dataclass
+class Past:
+    """The low-watermarks told, by grouped time, and whether all is over."""
+
+    bounds: dict[str, int] = field(default_factory=dict)
+    ended: bool = False
+
+
 class GroupBy(Operator):
     """See the module text. `bounds` are the low-watermarks told, by grouped time; `ended` is whether all is over."""
 
-    def __init__(self, what: Grouping) -> None:
+    def __init__(self, what: Grouping, store: Store | None = None) -> None:
+        super().__init__(store)
         self.what = what
-        self.counts = Counts()
-        self.bounds: dict[str, int] = {}
-        self.ended = False
+        self._past = self.store.record("past", Past())
         self._times = [name for name in what.group_by if name in what.times]
         self._keys, self._results = what.keys_schema(), what.result_schema()
         self._algebras = what.algebras()
-        self._groups = Groups(self._algebras)
+        self._groups = Groups(self._algebras, due=self._time_of, store=self.store.at("groups"))
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        return self._past.bounds
+
+    @property
+    def ended(self) -> bool:
+        return self._past.ended
 
     @property
     def demands(self) -> tuple[str, ...]:
         return self.what.group_by
 
-    def on_batch(self, port: int, batch: Batch) -> list[Message]:
-        rows = batch.rows
-        out: list[Message] = []
-        late = np.full(rows.num_rows, self.ended)
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        given = batch_of(rows)
+        late = np.full(given.num_rows, self.ended)
         for name, bound in self.bounds.items():
-            late |= between(below(bound), ticks_of(rows.column(name)))
+            late |= between(below(bound), ticks_of(given.column(name)))
         if n := int(late.sum()):
             self.counts.late += n
             self.counts.dropped += n
-            out.append(all_late(rows.filter(pa.array(late)), ENDED if self.ended else LATE))
-            rows = rows.filter(pa.array(~late))
-        if rows.num_rows:
-            self._groups.absorb(self._reduced(rows))
-        return out
+            emit(all_late(given.filter(pa.array(late)), ENDED if self.ended else LATE))
+            given = given.filter(pa.array(~late))
+        if given.num_rows:
+            self._groups.absorb(self._reduced(given))
 
     def _reduced(self, rows: pa.Table) -> Grouped:
         """One partial a group. All are of one slot, so groups alone tell them apart."""
@@ -157,15 +216,16 @@ class GroupBy(Operator):
             time = pc.fill_null(ticks_of(rows.column(self.what.times[0])), NEVER).to_numpy()
         return lift(keys, slot, [argument(a, rows) for a in self.what.distinct], time, self._algebras)
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         of_groups = all(name in self.what.group_by for name, _ in punctuation.patterns)
         if not of_groups or punctuation.matches_nothing or self._is_known(punctuation):
-            return []
+            return
         closed = self._groups.close(self._matcher(punctuation))
-        self.ended = punctuation == ALL
+        self._past.ended = punctuation == ALL
         lows = {name: punctuation.low_watermark(name) for name in self._times}
-        self.bounds |= {name: low for name, low in lows.items() if low is not None}
-        return [*self._answers(closed), punctuation]
+        self.bounds.update({name: low for name, low in lows.items() if low is not None})
+        self._answers(closed, emit)
+        emit(punctuation)
 
     def _is_known(self, punctuation: Punctuation) -> bool:
         """Whether what was remembered says as much: then all that it closes is closed, and was told."""
@@ -184,24 +244,23 @@ class GroupBy(Operator):
         """A column as punctuation speaks of it: ticks or values."""
         return ticks_of(keys.column(name)) if name in self._times else whole(keys.column(name))
 
-    def on_ended(self, port: int, ended: Ended) -> list[Message]:
+    def on_ended(self, port: int, ended: Ended, emit: Emit) -> None:
         """Closes all groups that match a row of the values, and passes on that these are over.
 
         Values of a column that is not grouped by end no whole group.
         """
         names = ended.values.column_names
-        if not len(ended) or self.ended or not names or not set(names) <= set(self.what.group_by):
-            return []
+        if not ended.values.num_rows or self.ended or not names or not set(names) <= set(self.what.group_by):
+            return
         _, distinct = factorise(ended.values.cast(pa.schema([self._keys.field(name) for name in names])))
-        closed = self._groups.close(lambda keys: among(keys.select(names), distinct))
-        return [*self._answers(closed), Ended(distinct)]
+        self._answers(self._groups.close(lambda keys: among(keys.select(names), distinct)), emit)
+        emit(Ended(distinct))
 
-    def _answers(self, closed: list[Grouped]) -> list[Message]:
-        if not closed:
-            return []
-        rows = pa.concat_tables([self._lowered(groups) for groups in closed]).combine_chunks()
-        self.counts.results += rows.num_rows
-        return [Batch(rows)]
+    def _answers(self, closed: list[Grouped], emit: Emit) -> None:
+        if closed:
+            rows = pa.concat_tables([self._lowered(groups) for groups in closed]).combine_chunks()
+            self.counts.results += rows.num_rows
+            emit(Batch(rows))
 
     def _lowered(self, groups: Grouped) -> pa.Table:
         results = [algebra.lower(partial) for algebra, partial in zip(self._algebras, groups.partials, strict=True)]
@@ -209,27 +268,25 @@ class GroupBy(Operator):
         columns = pick(groups.keys, groups.group).columns
         return pa.table([*columns, *(of[a] for _, a in self.what.aggregates)], schema=self._results)
 
-    def snapshot(self) -> Snapshot:
-        segments = self._groups.segments()
-        head = {
-            "bounds": dict(self.bounds),
-            "ended": self.ended,
-            "counts": dict(vars(self.counts)),
-            "segments": {name: segment.id for name, segment in segments.items()},
-        }
-        return Snapshot(head, {segment.id: segment for segment in segments.values()})
+    def _time_of(self, groups: Grouped) -> Ints:
+        """The first grouped time of each group, by which nothing leaves: it is what `excess` looks at."""
+        if not self._times:
+            return groups.slot
+        ticks: Ints = pc.fill_null(ticks_of(groups.keys.column(self._times[0])), END).to_numpy()
+        return ticks[groups.group]
 
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.bounds = dict(head["bounds"])
-        self.ended = head["ended"]
-        self.counts = Counts(**head["counts"])
-        self._groups.restore({name: load(id) for name, id in head["segments"].items()})
+    def excess(self) -> str | None:
+        """No group is open that the low-watermark of its time has closed."""
+        if self.ended:
+            return f"{self.rows} groups are open after the end of the stream." if self.rows else None
+        bound, least = (self.bounds.get(self._times[0]), self._groups.least) if self._times else (None, None)
+        if bound is not None and least is not None and least < bound:
+            return f"A group of {self._times[0]} = {least} is open below the low-watermark {bound}."
+        return None
 
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return self._groups.decode(tables)
-
-    def held(self) -> Held:
-        return Held(self._groups.rows, sum(segment.size for segment in self._groups.segments().values()))
+    @property
+    def rows(self) -> int:
+        return self._groups.rows
 
 
 def ticks_of(column: pa.ChunkedArray) -> pa.Array:

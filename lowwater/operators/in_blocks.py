@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra
-from lowwater.aggregates.grouped import Grouped
 from lowwater.operators.blocks import BLOCKS, Blocks
 from lowwater.operators.window_aggregate import Keeping
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
 
 
 class InBlocks(Keeping):
     """State is its blocks, and nothing else; a window spans `slots` of them."""
 
-    def __init__(self, algebras: Sequence[Algebra], slots: int) -> None:
+    def __init__(self, algebras: Sequence[Algebra], slots: int, store: Store | None = None) -> None:
         self._algebras = algebras
-        self._blocks = Blocks(algebras, slots // BLOCKS)
-
-    def segments(self) -> dict[str, Segment[Any]]:
-        return self._blocks.segments()
-
-    def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        self._blocks.restore(segments)
-
-    def decode(self, tables: dict[str, pa.Table]) -> Grouped:
-        return Grouped.of_tables(tables, self._algebras)
+        self._blocks = Blocks(algebras, slots // BLOCKS, store)
 
     @property
     def rows(self) -> int:

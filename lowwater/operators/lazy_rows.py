@@ -1,4 +1,4 @@
-"""The shared buffer of AdaptWID: rows of lazy groups in immutable parts, each a segment (TH 6.3.4.2, buffer B).
+"""The shared buffer of AdaptWID: rows of lazy groups in immutable parts, each an entry (TH 6.3.4.2, buffer B).
 
 A batch adds one part; where it and the newest part are small, the two become one, since every segment has a head of
 its own. Rows leave when their windows have passed, and when their group has become eager. Those lie scattered over all
@@ -10,14 +10,14 @@ then they are rows like the others, and are counted in every answer.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.grouped import Codes
-from lowwater.state.segments import Segment
+from lowwater.operators.waiting import Timed
+from lowwater.state.store import Codec, Entry, Store
 
 SMALL = 4096
 """Rows of a part that is rewritten without a second thought; its head is then within a few percent of its size."""
@@ -35,7 +35,8 @@ class Part:
     rows: pa.Table
     time: Times
     group: Codes
-    segment: Segment[Any] | None = None
+    entry: Entry[Timed] | None = None
+    """Where it is in the state, once it is there."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -53,10 +54,13 @@ def joined(parts: list[Part]) -> Part:
 
 
 class LazyRows:
-    """Parts in order of arrival."""
+    """Parts in order of arrival. Those of a state that was opened are unnumbered yet."""
 
-    def __init__(self) -> None:
-        self.parts: list[Part] = []
+    def __init__(self, codec: Codec[Timed], store: Store) -> None:
+        self._slots = store.slots("lazy", codec)
+        none = np.empty(0, np.int64)
+        self.parts = [Part(*entry.value, none, entry) for entry in self._slots]
+        store.settling(self._settle)
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
@@ -109,17 +113,11 @@ class LazyRows:
                 size = len(part)
         self.parts = [joined(run) for run in packed]
 
-    def segments(self) -> dict[str, Segment[Any]]:
-        self.parts = [part if part.segment else replace(part, segment=_written(part)) for part in self.parts]
-        return {str(i): part.segment for i, part in enumerate(self.parts) if part.segment}
-
-    def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        """Groups are unnumbered yet."""
+    def clear(self) -> None:
         self.parts = []
-        for name in sorted(segments, key=int):
-            rows, time = segments[name].value
-            self.parts.append(Part(rows, time, np.empty(0, np.int64), segments[name]))
 
-
-def _written(part: Part) -> Segment[Any]:
-    return Segment.of((part.rows, part.time), {"lazy": part.rows})
+    def _settle(self) -> None:
+        """Puts parts that are new into the state, and takes out those that are gone."""
+        entries = [part.entry or self._slots.add((part.rows, part.time), rows=len(part)) for part in self.parts]
+        self.parts = [replace(part, entry=entry) for part, entry in zip(self.parts, entries, strict=True)]
+        self._slots.arrange(entries)

@@ -1,55 +1,138 @@
-"""Meld: union without order (TH 8.2, Fig. 8-2). Rows pass at once; only punctuation is held, one bound an input.
+"""Meld: a union without order (TH 8.2, Fig. 8-2). Rows pass at once. State: one bound per input and attribute.
 
-Output punctuation is the minimum of the inputs' bounds, emitted when it has grown and not otherwise. The order-keeping
-Merge would have to buffer every row of the faster input instead.
+Emits, on every attribute on which all inputs progress, the minimum of their bounds, whenever it has grown. (Merge,
+which keeps order, has to buffer every row of the faster inputs instead.)
+
+A value that one input has ended can still come from another, so ended values do not pass. With `whole`, inputs report
+values that have ended in all of them, as ends() behind union() declares; these pass.
 
 >>> from lowwater.model.punctuation import Punctuation
->>> meld = Meld("ts", 2)
->>> [str(p) for p in meld.on_punctuation(0, Punctuation.linear("ts", 20))]
+>>> from lowwater.operators.base import taken
+>>> meld = Meld(("ts",), 2)
+>>> taken(meld, 0, Punctuation.linear("ts", 20))
 []
->>> [p.low_watermark("ts") for t in (19, 20, 21, 22) for p in meld.on_punctuation(1, Punctuation.linear("ts", t))]
+>>> [p.low_watermark("ts") for t in (19, 20, 21, 22) for p in taken(meld, 1, Punctuation.linear("ts", t))]
 [19, 20]
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.base import Batch, Load, Message, Operator, Snapshot
+from lowwater.operators.base import Batch, Emit, Ended, Operator, Payload
+from lowwater.operators.bucket import ROW
+from lowwater.operators.layout import Layout, RowLayout
+from lowwater.operators.spec import Need, OperatorSpec, carried
+from lowwater.state.store import Store
+
+
+@dataclass(frozen=True)
+class MeldSpec(OperatorSpec):
+    """A union of `ports` inputs that progress on the same attributes."""
+
+    schema: pa.Schema
+    attributes: tuple[str, ...]
+    ports: int = 1
+    whole: bool = False
+    """Whether values that an input ends have ended in all of them."""
+    name = "Meld"
+
+    @property
+    def result(self) -> pa.Schema:
+        return self.schema
+
+    @property
+    def title(self) -> str:
+        if self.ports == 1:
+            return "Rows  as they come"
+        return f"Meld  of {self.ports} inputs: rows pass at once, progress is the minimum"
+
+    def need(self, port: int) -> Need:
+        return Need(None)
+
+    def layout(self, port: int, route: tuple[str, ...] | None) -> Layout:
+        return RowLayout(tuple(self.schema.names), route)
+
+    def open(self, store: Store, shards: int) -> Operator:
+        return Meld(self.attributes, self.ports, store, self.whole, self.schema.names)
+
+    def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+        return carried(routes, self.schema.names)
+
+    def lines(self) -> list[tuple[str, str]]:
+        return []
+
+
+@dataclass
+class Bounds:
+    """By attribute: the bound of every input, and the bound that was emitted."""
+
+    low: dict[str, list[int]] = field(default_factory=dict)
+    emitted: dict[str, int] = field(default_factory=dict)
 
 
 class Meld(Operator):
-    """Union of inputs that progress on the same attribute."""
+    """A union of `ports` inputs. See the module text."""
 
-    def __init__(self, attribute: str, ports: int) -> None:
-        self.attribute = attribute
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        ports: int,
+        store: Store | None = None,
+        whole: bool = False,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(store)
+        self._columns = None if columns is None else list(columns)
         self.ports = ports
-        self.bounds = [NEVER] * ports
-        self.emitted = NEVER
+        self._whole = whole
+        self.attributes = tuple(attributes)
+        fresh = Bounds({name: [NEVER] * ports for name in attributes}, dict.fromkeys(attributes, NEVER))
+        self._bounds = self.store.record("bounds", fresh)
 
     @property
     def demands(self) -> tuple[str, ...]:
-        return (self.attribute,)
+        return self.attributes
 
-    def on_batch(self, port: int, batch: Batch) -> list[Message]:
-        return [batch]
+    def emitted(self, attribute: str) -> int:
+        return self._bounds.emitted[attribute]
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
-        low = punctuation.low_watermark(self.attribute)
-        if low is None:
-            return []
-        self.bounds[port] = max(self.bounds[port], low)
-        least = min(self.bounds)
-        if least <= self.emitted:
-            return []
-        self.emitted = least
-        return [ALL if least == END else Punctuation.linear(self.attribute, least)]
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        if isinstance(rows, Batch):  # rows that are reduced or sorted already are counted by the next operator
+            self.counts.results += len(rows)
+            rows = self._alike(rows)
+        emit(rows)
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot({"bounds": list(self.bounds), "emitted": self.emitted})
+    def _alike(self, batch: Batch) -> Batch:
+        """Rows of all inputs with the same columns in the same order; row numbers stay beside them."""
+        names = batch.rows.column_names
+        if self._columns is None or names[: len(self._columns)] == self._columns:
+            return batch
+        return Batch(batch.rows.select([*self._columns, *(name for name in names if name == ROW)]), batch.run)
 
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.bounds = list(head["bounds"])
-        self.emitted = head["emitted"]
+    def on_ended(self, port: int, ended: Ended, emit: Emit) -> None:
+        if self.ports == 1 or self._whole:
+            emit(ended)
+
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
+        for attribute in self.attributes:
+            low = punctuation.low_watermark(attribute)
+            if low is not None:
+                bounds = self._bounds.low[attribute]
+                bounds[port] = max(bounds[port], low)
+        before = dict(self._bounds.emitted)
+        least = {name: min(bounds) for name, bounds in self._bounds.low.items()}
+        if set(least.values()) == {END}:
+            if set(before.values()) != {END}:
+                self._bounds.emitted = least
+                emit(ALL)
+            return
+        for name, low in least.items():
+            if before[name] < low < END:
+                self._bounds.emitted[name] = low
+                emit(Punctuation.linear(name, low))

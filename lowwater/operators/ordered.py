@@ -10,25 +10,25 @@ window aggregation needs no order.
 State: the rows that wait (waiting.py). A row whose place in the order has passed goes to the late output. The output
 progresses by its order; punctuation goes out when punctuation comes in.
 
->>> from lowwater.model.punctuation import Punctuation
+>>> from lowwater.operators.base import taken
 >>> schema = pa.schema({"ts": pa.int64()})
 >>> merge = Merge(schema, "ts", 2)
->>> merge.on_batch(0, Batch(pa.table({"ts": [5, 3]}))), merge.on_batch(1, Batch(pa.table({"ts": [4]})))
+>>> taken(merge, 0, Batch(pa.table({"ts": [5, 3]}))), taken(merge, 1, Batch(pa.table({"ts": [4]})))
 ([], [])
->>> merge.on_punctuation(0, Punctuation.linear("ts", 9)), merge.held().rows
+>>> taken(merge, 0, Punctuation.linear("ts", 9)), merge.held().rows
 ([], 3)
->>> rows, low = merge.on_punctuation(1, Punctuation.linear("ts", 5))
+>>> rows, low = taken(merge, 1, Punctuation.linear("ts", 5))
 >>> rows.rows["ts"].to_pylist(), str(low), merge.held().rows
 ([3, 4], '(ts: (-inf, 5))', 1)
 >>> sort = Sort(schema, "ts", slack=2)
->>> [m.rows["ts"].to_pylist() for m in sort.on_batch(0, Batch(pa.table({"ts": [1, 3, 2, 6, 3, 8]})))]
+>>> [m.rows["ts"].to_pylist() for m in taken(sort, 0, Batch(pa.table({"ts": [1, 3, 2, 6, 3, 8]})))]
 [[3], [1, 2, 3]]
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -38,25 +38,42 @@ from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER, Ticks, checked
 from lowwater.operators.aggregation import all_late
-from lowwater.operators.base import Batch, Held, Load, Message, Operator, Snapshot
+from lowwater.operators.base import Batch, Emit, Operator, Payload, batch_of
 from lowwater.operators.waiting import Waiting
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
 
 Times = npt.NDArray[np.int64]
 LATE = "its place in the order has passed"
 
 
+@dataclass
+class Order:
+    """Bounds of the inputs, how far the order has gone and was told, and, for a sort, the largest value seen."""
+
+    bounds: list[int] = field(default_factory=list)
+    passed: int = NEVER
+    emitted: int = NEVER
+    most: int = NEVER
+
+
 class InOrder(Operator):
     """What Merge and Sort share. `passed` is how far the order has gone: no row below it goes out any more."""
 
-    def __init__(self, schema: pa.Schema, attribute: str, ports: int) -> None:
+    def __init__(self, schema: pa.Schema, attribute: str, ports: int, store: Store | None = None) -> None:
+        super().__init__(store)
         self.attribute = attribute
         self.ports = ports
-        self.bounds = [NEVER] * ports
-        self.passed = NEVER
-        self.emitted = NEVER
+        self._order = self.store.record("order", Order([NEVER] * ports))
         self._ticks = Ticks(schema.field(attribute).type)
-        self._waiting = [Waiting(schema) for _ in range(ports)]
+        self._waiting = [Waiting(schema, self.store.at(str(port))) for port in range(ports)]
+
+    @property
+    def bounds(self) -> list[int]:
+        return self._order.bounds
+
+    @property
+    def passed(self) -> int:
+        return self._order.passed
 
     @abstractmethod
     def _low(self) -> int:
@@ -70,66 +87,50 @@ class InOrder(Operator):
     def demands(self) -> tuple[str, ...]:
         return (self.attribute,)
 
-    def on_batch(self, port: int, batch: Batch) -> list[Message]:
-        time = checked(self._ticks.encode(whole(batch.rows.column(self.attribute))), self.attribute)
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        given = batch_of(rows)
+        time = checked(self._ticks.encode(whole(given.column(self.attribute))), self.attribute)
         late = time < self._least(time)
-        out: list[Message] = []
-        rows = batch.rows
         if late.any():
-            out.append(all_late(rows.filter(pa.array(late)), LATE))
-            rows, time = rows.filter(pa.array(~late)), time[~late]
-        self._waiting[port].add(rows, time)
-        return [*out, *self._release()]
+            self.counts.late += int(late.sum())
+            self.counts.dropped += int(late.sum())
+            emit(all_late(given.filter(pa.array(late)), LATE))
+            given, time = given.filter(pa.array(~late)), time[~late]
+        self._waiting[port].add(given, time)
+        self._release(emit)
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.attribute)
         if low is None:
-            return []
+            return
         self.bounds[port] = max(self.bounds[port], low)
-        out = self._release()
-        if self.passed > self.emitted:
-            self.emitted = self.passed
-            out.append(ALL if self.passed == END else Punctuation.linear(self.attribute, self.passed))
-        return out
+        self._release(emit)
+        if self.passed > self._order.emitted:
+            self._order.emitted = self.passed
+            emit(ALL if self.passed == END else Punctuation.linear(self.attribute, self.passed))
 
-    def _release(self) -> list[Message]:
-        """The rows that are passed now, in order: by time, then by port, then as they came."""
+    def _release(self, emit: Emit) -> None:
+        """Emits the rows that are passed now, in order: by time, then by port, then as they came."""
         low = self._low()
         if low <= self.passed:
-            return []
-        self.passed = low
+            return
+        self._order.passed = low
         gone = [waiting.release(low) for waiting in self._waiting]
         time = np.concatenate([time for _, time in gone])
         if not len(time):
-            return []
+            return
+        self.counts.results += len(time)
         rows = pa.concat_tables([rows for rows, _ in gone]).combine_chunks()
-        return [Batch(rows if self.ports == 1 else rows.take(pa.array(np.argsort(time, kind="stable"))))]
+        emit(Batch(rows if self.ports == 1 else rows.take(pa.array(np.argsort(time, kind="stable")))))
 
-    def _segments(self) -> list[dict[str, Segment[Any]]]:
-        return [waiting.segments() for waiting in self._waiting]
+    def excess(self) -> str | None:
+        """No row waits that the order has passed."""
+        least = min((of.least for of in self._waiting if of.least is not None), default=None)
+        return None if least is None or least >= self.passed else f"A row at {least} waits below {self.passed}."
 
-    def snapshot(self) -> Snapshot:
-        segments = self._segments()
-        head = {
-            "bounds": list(self.bounds),
-            "passed": self.passed,
-            "emitted": self.emitted,
-            "waiting": [{name: segment.id for name, segment in port.items()} for port in segments],
-        }
-        return Snapshot(head, {segment.id: segment for port in segments for segment in port.values()})
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.bounds = list(head["bounds"])
-        self.passed, self.emitted = head["passed"], head["emitted"]
-        for waiting, ids in zip(self._waiting, head["waiting"], strict=True):
-            waiting.restore({name: load(id) for name, id in ids.items()})
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return self._waiting[0].decode(tables)
-
-    def held(self) -> Held:
-        size = sum(segment.size for port in self._segments() for segment in port.values())
-        return Held(sum(waiting.rows for waiting in self._waiting), size)
+    @property
+    def rows(self) -> int:
+        return sum(waiting.rows for waiting in self._waiting)
 
 
 class Merge(InOrder):
@@ -148,26 +149,17 @@ class Sort(InOrder):
     That is told row by row and so does not depend on how rows are cut into batches.
     """
 
-    def __init__(self, schema: pa.Schema, attribute: str, slack: int) -> None:
-        super().__init__(schema, attribute, 1)
+    def __init__(self, schema: pa.Schema, attribute: str, slack: int, store: Store | None = None) -> None:
+        super().__init__(schema, attribute, 1, store)
         self.slack = slack
-        self.most = NEVER
 
     def _low(self) -> int:
-        by_slack = NEVER if self.most == NEVER else self.most - self.slack
+        by_slack = NEVER if self._order.most == NEVER else self._order.most - self.slack
         return max(self.bounds[0], by_slack)
 
     def _least(self, time: Times) -> Times:
         """Takes note of the largest value, too: `time` is what arrives."""
-        reached = np.maximum.accumulate(np.concatenate([[self.most], time]))
-        self.most = int(reached[-1])
+        reached = np.maximum.accumulate(np.concatenate([[self._order.most], time]))
+        self._order.most = int(reached[-1])
         by_slack = np.where(reached == NEVER, NEVER, reached - self.slack)[:-1]
         return np.maximum(by_slack, self.passed)
-
-    def snapshot(self) -> Snapshot:
-        ours = super().snapshot()
-        return Snapshot({**ours.head, "most": self.most}, ours.segments)
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        super().restore(head, load)
-        self.most = head["most"]

@@ -25,7 +25,6 @@ The output keeps the progressing attribute of its rows: it has progressed to the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,14 +33,14 @@ import pyarrow as pa
 from lowwater.aggregates.base import Partial, argument, concat, take
 from lowwater.aggregates.grouped import Grouped, factorise, gather, pick, regroup, stack, without_columns
 from lowwater.aggregates.sorting import by_group
-from lowwater.model.punctuation import ALL, Punctuation
+from lowwater.model.punctuation import Punctuation
 from lowwater.model.routing import route
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.aggregation import Aggregation, Counts, Reduced, all_late
-from lowwater.operators.base import Batch, Held, Load, Message, Snapshot
-from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.aggregation import Aggregation, all_late
+from lowwater.operators.base import Batch, Emit, Payload, batch_of
+from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.operators.waiting import Waiting
-from lowwater.state.segments import Segment
+from lowwater.state.store import Entry, Store
 from lowwater.windows.over import Over, within
 
 BUCKETS = 16
@@ -133,72 +132,103 @@ class Gathered:
         return table.take(pa.array(self.ranked.source[at] - (len(self.ranked.source) - table.num_rows)))
 
 
+@dataclass(frozen=True)
+class HistoryCodec:
+    """How a history becomes tables of the state, and comes back."""
+
+    bucket: Bucket
+
+    def encode(self, value: History) -> dict[str, pa.Table]:
+        past = value.past.tables(self.bucket.algebras) if value.past else {}
+        return {"kept": value.kept, "open": value.open} | past
+
+    def decode(self, tables: dict[str, pa.Table]) -> History:
+        past = Grouped.of_tables(tables, self.bucket.algebras) if "partials" in tables else None
+        return self.of(tables["kept"], tables["open"], past)
+
+    def of(self, kept: pa.Table, open: pa.Table, past: Grouped | None) -> History:
+        oldest = [int(self.bucket.ticks(rows).min(initial=END)) for rows in (kept, open)]
+        return History(kept, open, past if past else None, *oldest)
+
+
+@dataclass
+class Final:
+    """The low-watermark, and how far the output was told to have progressed."""
+
+    low: int = NEVER
+    promised: int = NEVER
+
+
 class OverAggregate(Aggregation):
     """See the module text. `low` is the low-watermark: rows below it are final, and late if they come now."""
 
-    def __init__(self, what: WindowedAggregation) -> None:
-        super().__init__(what)
+    def __init__(self, what: WindowedAggregation, store: Store | None = None) -> None:
+        super().__init__(what, store)
         assert isinstance(what.window, Over), "this operator is for OVER windows"
         self.window = what.window
-        self.low = NEVER
-        self.promised = NEVER
+        self._final = self.store.record("final", Final())
         self._given = pa.schema([self._schema.field(i) for i in range(len(what.schema))])
-        self.waiting = Waiting(self._given)
-        self._buckets: dict[int, History] = {}
-        self._written: dict[int, Segment[History]] = {}
+        self.waiting = Waiting(self._given, self.store)
+        self._codec = HistoryCodec(self.bucket)
+        self._buckets = self.store.slots("buckets", self._codec)
 
-    def on_batch(self, port: int, batch: Batch | Reduced) -> list[Message]:
-        assert isinstance(batch, Batch), "frames are made of rows, not of partials"
-        time = self.bucket.ticks(batch.rows)
+    @property
+    def low(self) -> int:
+        return self._final.low
+
+    @property
+    def promised(self) -> int:
+        return self._final.promised
+
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        given = batch_of(rows)
+        time = self.bucket.ticks(given)
         late = time < self.low
-        if not late.any():
-            self.waiting.add(batch.rows, time)
-            return []
-        self.waiting.add(batch.rows.filter(pa.array(~late)), time[~late])
-        self.counts.late += int(late.sum())
-        self.counts.dropped += int(late.sum())
-        return [all_late(batch.rows.select(self._given.names).filter(pa.array(late)), LATE)]
+        if late.any():
+            self.counts.late += int(late.sum())
+            self.counts.dropped += int(late.sum())
+            emit(all_late(given.select(self._given.names).filter(pa.array(late)), LATE))
+            given, time = given.filter(pa.array(~late)), time[~late]
+        self.waiting.add(given, time)
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.what.time)
         if low is None or low <= self.low:
-            return []
-        self.low = low
-        out = self._advance(self.waiting.release(low)[0])
-        progress = min([low, *(history.oldest_open for history in self._buckets.values())])
+            return
+        self._final.low = low
+        self._advance(self.waiting.release(low)[0], emit)
+        progress = min([low, *(entry.meta["oldest_open"] for entry in self._buckets)])
         if progress > self.promised:
-            self.promised = progress
-            out.append(ALL if progress == END else Punctuation.linear(self.what.time, progress))
-        return out
+            self._final.promised = progress
+            self._promises.tell({self.what.time: progress}, emit)
 
-    def _advance(self, final: pa.Table) -> list[Message]:
+    def _advance(self, final: pa.Table, emit: Emit) -> None:
         """Takes rows just final, answers what is complete now, and forgets what is out of reach."""
         numbers = set(bucket_of(factorise(self._keys(final))[1]).tolist())
-        numbers |= {b for b, history in self._buckets.items() if self._moves(history)}
+        numbers |= {int(entry.name) for entry in self._buckets if self._moves(entry)}
         if not numbers:
-            return []
-        gathered = self._gather([self._buckets[b] for b in sorted(numbers) if b in self._buckets], final)
+            return
+        there = [str(b) for b in sorted(numbers) if str(b) in self._buckets]
+        gathered = self._gather([self._buckets[b].value for b in there], final)
         pending, past = gathered.pending(), gathered.past
         done = pending & gathered.ranked.complete(self.window, self.low)
         pending &= ~done
-        out: list[Message] = []
         if done.any():
             partials = self._lifted(gathered)
-            out.append(self._answers(gathered, partials, np.flatnonzero(done)))
+            emit(self._answers(gathered, partials, np.flatnonzero(done)))
             if self.window.preceding is None:
                 past = self._folded(gathered, partials, ~pending)
         if self.low == END:
-            self._buckets, self._written = {}, {}
+            self._buckets.clear()
         else:
             self._keep(numbers, gathered, pending, past)
-        return out
 
-    def _moves(self, history: History) -> bool:
+    def _moves(self, of: Entry[History]) -> bool:
         """Whether the low-watermark alone completes a frame there, or puts a row out of reach."""
         back, ahead = self.window.reach
         if self.window.frame == "rows" or self.low == END:
             return self.low == END
-        return history.oldest_open < self.low - ahead or history.oldest_kept < self.low - ahead - back
+        return bool(of.meta["oldest_open"] < self.low - ahead or of.meta["oldest_kept"] < self.low - ahead - back)
 
     def _keys(self, rows: pa.Table) -> pa.Table:
         return rows.select(list(self.what.group_by)) if self.what.group_by else without_columns(rows.num_rows)
@@ -254,49 +284,30 @@ class OverAggregate(Aggregation):
             here = bucket == b
             kept = gathered.take(gathered.rows, np.flatnonzero(reached & here))
             open = gathered.take(gathered.unanswered, np.flatnonzero(pending & here))
-            history = self._history(kept, open, None if past is None else past.take(np.flatnonzero(of_past == b)))
-            self._written.pop(b, None)
-            self._buckets.pop(b, None)
-            if len(history):
-                self._buckets[b] = history
+            history = self._codec.of(kept, open, None if past is None else past.take(np.flatnonzero(of_past == b)))
+            if not len(history):
+                self._buckets.drop(str(b))
+                continue
+            about = {"oldest_kept": history.oldest_kept, "oldest_open": history.oldest_open}
+            partitions = len(np.unique(ranked.group[(reached | pending) & here]))
+            self._buckets.put(str(b), history, rows=len(history), partitions=partitions, **about)
 
-    def _history(self, kept: pa.Table, open: pa.Table, past: Grouped | None) -> History:
-        oldest = [int(self.bucket.ticks(rows).min(initial=END)) for rows in (kept, open)]
-        return History(kept, open, past if past else None, *oldest)
+    def excess(self) -> str | None:
+        """RANGE: no row that no frame reaches any more. ROWS: PRECEDING + FOLLOWING rows per partition."""
+        back, ahead = self.window.reach
+        least = self.waiting.least
+        if self.low == END:
+            return f"{self.rows} rows are kept after the end of the stream." if self.rows else None
+        if least is not None and least < self.low:
+            return f"A row at {least} waits, though it is final."
+        for bucket in self._buckets:
+            if self.window.frame == "range" and self._moves(bucket):
+                return f"A row is kept that no frame from {self.low} on reaches."
+            unbounded = self.window.frame == "range" or self.window.preceding is None
+            if not unbounded and bucket.meta["rows"] > (most := bucket.meta["partitions"] * (back + ahead)):
+                return f"{bucket.meta['rows']} rows are kept of {bucket.meta['partitions']} partitions, over {most}."
+        return None
 
-    def _segments(self) -> dict[str, Segment[History]]:
-        """The buckets as segments; only those changed since the last call are encoded."""
-        for b, history in self._buckets.items():
-            if b not in self._written:
-                tables = {"kept": history.kept, "open": history.open}
-                if history.past:
-                    tables |= history.past.tables(self.bucket.algebras)
-                self._written[b] = Segment.of(history, tables)
-        return {str(b): segment for b, segment in self._written.items()}
-
-    def snapshot(self) -> Snapshot:
-        parts = {"waiting": self.waiting.segments(), "buckets": self._segments()}
-        head = {
-            "low": self.low,
-            "promised": self.promised,
-            "counts": dict(vars(self.counts)),
-            **{part: {name: segment.id for name, segment in named.items()} for part, named in parts.items()},
-        }
-        return Snapshot(head, {segment.id: segment for named in parts.values() for segment in named.values()})
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.low, self.promised = head["low"], head["promised"]
-        self.counts = Counts(**head["counts"])
-        self.waiting.restore({name: load(id) for name, id in head["waiting"].items()})
-        self._written = {int(b): load(id) for b, id in head["buckets"].items()}
-        self._buckets = {b: segment.value for b, segment in self._written.items()}
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        if Waiting.decodes(tables):
-            return self.waiting.decode(tables)
-        past = Grouped.of_tables(tables, self.bucket.algebras) if "partials" in tables else None
-        return self._history(tables["kept"], tables["open"], past)
-
-    def held(self) -> Held:
-        rows = self.waiting.rows + sum(len(history) for history in self._buckets.values())
-        return Held(rows, sum(s.size for s in [*self.waiting.segments().values(), *self._segments().values()]))
+    @property
+    def rows(self) -> int:
+        return self.waiting.rows + self._buckets.rows

@@ -6,27 +6,27 @@ answered together, each aggregate rolling up in the way its algebra allows (diff
 differential ones, doubling for the others, ranks for holistic ones).
 
 State: panes that an open window still reads x groups that have rows in them. Landmark windows are the same machine
-whose windows all begin at the landmark: what is closed is folded into one partial a group, beside the panes that are
+whose windows all begin at the landmark: what is closed is folded into one partial per group, beside the panes that are
 not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from lowwater.aggregates.base import Algebra
-from lowwater.aggregates.grouped import Grouped, cover, gather, merge, regroup, runs
+from lowwater.aggregates.grouped import Grouped, GroupedCodec, cover, gather, merge, regroup, runs
 from lowwater.errors import LowwaterError
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.in_blocks import InBlocks
 from lowwater.operators.window_aggregate import Closed
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
 from lowwater.windows.context_free import Landmark, Sliding
 from lowwater.windows.spec import OPEN_END
 
+BASE = "base"
 MOST_ANSWERS = 200_000_000
 """A landmark window answers for every group at every slide, however long nothing came; beyond this it is a mistake."""
 
@@ -34,9 +34,9 @@ MOST_ANSWERS = 200_000_000
 class PanePartials(InBlocks):
     """Partials by pane, in blocks of panes."""
 
-    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra], store: Store | None = None) -> None:
         self._window = what.grid
-        super().__init__(algebras, what.grid.panes_per_window if isinstance(what.grid, Sliding) else 1)
+        super().__init__(algebras, what.grid.panes_per_window if isinstance(what.grid, Sliding) else 1, store)
 
     def absorb(self, grouped: Grouped, opened: int) -> None:
         self._blocks.absorb(grouped)
@@ -60,16 +60,24 @@ class PanePartials(InBlocks):
     def expire(self, stop: int) -> None:
         self._blocks.keep(lambda pane: self._window.pane_wids(pane)[1] >= stop)
 
+    def least(self) -> int | None:
+        pane = self._blocks.least()
+        return None if pane is None else int(self._window.pane_wids(np.array([pane]))[1][0])
+
 
 class LandmarkPartials(PanePartials):
     """One partial a group for all that is closed, and the panes that are not."""
 
     _window: Landmark
 
-    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
-        super().__init__(what, algebras)
-        self._base: Grouped | None = None
-        self._base_segment: Segment[Grouped] | None = None
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra], store: Store | None = None) -> None:
+        store = store or Store()
+        super().__init__(what, algebras, store)
+        self._closed = store.slots("closed", GroupedCodec(algebras))
+
+    @property
+    def _base(self) -> Grouped | None:
+        return self._closed[BASE].value if BASE in self._closed else None
 
     def close(self, opened: int, stop: int) -> Closed | None:
         parts = [part for part in (self._base, self._blocks.together(below=self._reach(stop))) if part is not None]
@@ -89,9 +97,8 @@ class LandmarkPartials(PanePartials):
 
     def expire(self, stop: int) -> None:
         """Folds closed panes into the base, which takes the slot of the last closed window; drops ended periods."""
-        self._base_segment = None
         if stop == OPEN_END:
-            self._base = None
+            self._closed.clear()
             self._blocks.clear()
             return
         closed = self._blocks.together(below=stop)
@@ -101,24 +108,16 @@ class LandmarkPartials(PanePartials):
         folded = [
             Grouped(part.keys, part.group, np.full(len(part), stop - 1), part.partials) for part in live if len(part)
         ]
-        self._base = None
+        self._closed.clear()
         if folded:
             rows = gather(folded)
-            self._base = regroup(rows.keys, rows.group, rows.slot, rows.partials, self._algebras)
+            base = regroup(rows.keys, rows.group, rows.slot, rows.partials, self._algebras)
+            self._closed.put(BASE, base, rows=len(base))
 
-    def segments(self) -> dict[str, Segment[Any]]:
-        named = super().segments()
-        if self._base is not None:
-            if self._base_segment is None:
-                self._base_segment = Segment.of(self._base, self._base.tables(self._algebras))
-            named["base"] = self._base_segment
-        return named
-
-    def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        self._base_segment = segments.get("base")
-        self._base = None if self._base_segment is None else self._base_segment.value
-        super().restore({name: segment for name, segment in segments.items() if name != "base"})
+    def least(self) -> int | None:
+        base = None if self._base is None else int(self._window.pane_wids(self._base.slot)[1].min())
+        return min((wid for wid in (base, super().least()) if wid is not None), default=None)
 
     @property
     def rows(self) -> int:
-        return self._blocks.rows + (0 if self._base is None else len(self._base))
+        return self._blocks.rows + self._closed.rows

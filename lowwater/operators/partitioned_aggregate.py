@@ -14,8 +14,6 @@ are not final yet. It lies in hash buckets, of which a batch touches those of it
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -23,15 +21,15 @@ import pyarrow as pa
 from lowwater.aggregates.base import argument
 from lowwater.aggregates.bounded import Tally
 from lowwater.aggregates.grouped import Grouped, cover, factorise, lift, pick, runs, without_columns
-from lowwater.model.punctuation import ALL, Punctuation
+from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END
-from lowwater.operators.aggregation import Aggregation, Closed, Counts, Reduced, all_late
-from lowwater.operators.base import Batch, Held, Load, Message, Snapshot
+from lowwater.operators.aggregation import Aggregation, Closed, all_late
+from lowwater.operators.base import Emit, Payload, batch_of
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buckets import Buckets
 from lowwater.operators.counted import places, tallies, tally_of
 from lowwater.operators.waiting import Waiting
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
 from lowwater.windows.context_aware import Partitioned
 
 Ints = npt.NDArray[np.int64]
@@ -42,46 +40,45 @@ ENDED = "the stream has ended"
 class PartitionedAggregate(Aggregation):
     """See the module text. `opened` is the low-watermark up to which rows are final."""
 
-    def __init__(self, what: WindowedAggregation) -> None:
-        super().__init__(what)
+    def __init__(self, what: WindowedAggregation, store: Store | None = None) -> None:
+        super().__init__(what, store)
         assert isinstance(what.window, Partitioned)
         self.by_time = what.window.order == "time"
         self.window = what.window.over_ranks
-        self._panes = Buckets(self.bucket.algebras)
-        self._tallies = Buckets([Tally()])
+        self._panes = Buckets(self.bucket.algebras, store=self.store.at("panes"))
+        self._tallies = Buckets([Tally()], store=self.store.at("tallies"))
         read = [what.schema.field(name) for name in what.columns]
-        self._waiting = Waiting(pa.schema(read))
+        self._waiting = Waiting(pa.schema(read), self.store)
 
-    def on_batch(self, port: int, batch: Batch | Reduced) -> list[Message]:
-        assert isinstance(batch, Batch), "rows are numbered here, so they come as they are"
-        time = self.bucket.ticks(batch.rows)
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        given = batch_of(rows)
+        time = self.bucket.ticks(given)
         late = time < self.opened if self.by_time else np.full(len(time), self.opened == END)
-        out: list[Message] = []
-        rows = batch.rows
         if late.any():
             self.counts.late += int(late.sum())
             self.counts.dropped += int(late.sum())
-            out.append(all_late(rows.filter(pa.array(late)), ENDED if self.opened == END else LATE))
-            rows, time = rows.filter(pa.array(~late)), time[~late]
+            emit(all_late(given.filter(pa.array(late)), ENDED if self.opened == END else LATE))
+            given, time = given.filter(pa.array(~late)), time[~late]
         if self.by_time:
-            self._waiting.add(rows, time)
-            return out
-        return out + self._number(rows, time)
+            self._waiting.add(given, time)
+        else:
+            self._number(given, time, emit)
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.what.time)
         if low is None or low <= self.opened:
-            return []
+            return
         self.opened = low
-        out = self._number(*self._waiting.release(low)) if self.by_time else []
-        if low < END:
-            return out
-        return [*out, *self._finish(), ALL]
+        if self.by_time:
+            self._number(*self._waiting.release(low), emit)
+        if low == END:
+            self._finish(emit)
+            self._promises.tell({self.what.time: END}, emit)
 
-    def _number(self, rows: pa.Table, time: Ints) -> list[Message]:
+    def _number(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
         """Numbers rows in the order given, reduces them to panes and answers the windows that have become full."""
         if not rows.num_rows:
-            return []
+            return
         named = list(self.what.group_by)
         group, keys = factorise(rows.select(named) if named else without_columns(rows.num_rows))
         before = self._tallies.touched(keys)
@@ -101,65 +98,40 @@ class PartitionedAggregate(Aggregation):
             self._panes.absorb(lifted)
         panes = self._panes.touched(keys)
         if panes is None:
-            return []
+            return
         came = tally_of(panes.keys, new)
         count = tally_of(panes.keys, before) + came
         opened, stop = (count - came) // self.window.slide, count // self.window.slide
         self._panes.absorb(panes.where(self.window.pane_wids(panes.slot)[1] >= stop[panes.group]))
-        return self._answers(panes, opened, stop)
+        self._answers(panes, opened, stop, emit)
 
-    def _finish(self) -> list[Message]:
+    def _finish(self, emit: Emit) -> None:
         """The end of the stream: windows that are not full are answered as they are."""
         panes, counts = self._panes.extract(END), self._tallies.extract(END)
-        if panes is None:
-            return []
-        count = tally_of(panes.keys, counts)
-        return self._answers(panes, count // self.window.slide, self.window.bounds(count - 1)[1] + 1)
+        if panes is not None:
+            count = tally_of(panes.keys, counts)
+            self._answers(panes, count // self.window.slide, self.window.bounds(count - 1)[1] + 1, emit)
 
-    def _answers(self, panes: Grouped, opened: Ints, stop: Ints) -> list[Message]:
+    def _answers(self, panes: Grouped, opened: Ints, stop: Ints, emit: Emit) -> None:
         """Windows opened <= id < stop of each group."""
         of_row = panes.group
         group, wid = cover(of_row, panes.slot, self.window.pane_wids, opened[of_row], stop[of_row])
         if not len(wid):
-            return []
+            return
         lo, hi = runs(panes, group, *self.window.window_panes(wid))
         pairs = zip(self.bucket.algebras, panes.partials, strict=True)
         closed = Closed(panes.keys, group, wid, [algebra.roll(partial, lo, hi) for algebra, partial in pairs])
-        return [self.answer(closed, *self.window.interval(wid))]
+        emit(self.answer(closed, *self.window.interval(wid)))
 
-    # -- state -----------------------------------------------------------------------------------------------------
+    def excess(self) -> str | None:
+        """One window of panes and one count per partition, and the rows that are not final."""
+        if self.opened == END and self.rows:
+            return f"{self.rows} rows are kept after the end of the stream."
+        if (most := self._tallies.rows * self.window.panes_per_window) < self._panes.rows:
+            return f"{self._panes.rows} panes are kept of {self._tallies.rows} partitions, more than {most}."
+        least = self._waiting.least
+        return None if least is None or least >= self.opened else f"A row at {least} waits, though it is final."
 
-    def _segments(self) -> dict[str, dict[str, Segment[Any]]]:
-        return {
-            "panes": dict(self._panes.segments()),
-            "tallies": dict(self._tallies.segments()),
-            "waiting": self._waiting.segments(),
-        }
-
-    def snapshot(self) -> Snapshot:
-        parts = self._segments()
-        head = {
-            "opened": self.opened,
-            "counts": dict(vars(self.counts)),
-            **{name: {key: segment.id for key, segment in part.items()} for name, part in parts.items()},
-        }
-        return Snapshot(head, {segment.id: segment for part in parts.values() for segment in part.values()})
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.opened = head["opened"]
-        self.counts = Counts(**head["counts"])
-        saved = {name: {key: load(id) for key, id in head[name].items()} for name in ("panes", "tallies", "waiting")}
-        self._panes.restore(saved["panes"])
-        self._tallies.restore(saved["tallies"])
-        self._waiting.restore(saved["waiting"])
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        if Waiting.decodes(tables):
-            return self._waiting.decode(tables)
-        # Panes have group, slot and at least the columns of count(*) and of one aggregate; tallies only a count.
-        counted = tables["partials"].num_columns == 3
-        return self._tallies.decode(tables) if counted else self._panes.decode(tables)
-
-    def held(self) -> Held:
-        sizes = [segment.size for part in self._segments().values() for segment in part.values()]
-        return Held(self._panes.rows + self._tallies.rows + self._waiting.rows, sum(sizes))
+    @property
+    def rows(self) -> int:
+        return self._panes.rows + self._tallies.rows + self._waiting.rows

@@ -11,42 +11,31 @@ the cut into batches. A closed session is forgotten, so late ones are made of ne
 out to be late (their own fragment is closed) are kept until then, if the late output wants them.
 
 Since late rows may lengthen an open session to the front, no start can be promised while the stream goes on. The end
-can: every session still to be answered ends after the low-watermark. Punctuation goes out on `window_end`.
+can: after the low-watermark b no session with window_end <= b is answered any more. For a session that is answered
+later was open at b or begins later. One that was open ends after b, or b would have closed it, and more rows only move
+its end further. One that begins later and ends at b or before is late and has no answer. The bound is exact: a row at
+b + 1 - gap, below b, is a session of its own that ends at b + 1. So punctuation goes out on `window_end` (b + 1) and on
+`window_time`, the last tick inside (b).
 
 State: one row for each open session, in buckets of groups, and the rows that may be late.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.grouped import Grouped
-from lowwater.model.punctuation import ALL, Punctuation
+from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END
-from lowwater.operators.aggregation import Aggregation, Closed, Counts, Reduced, all_late
-from lowwater.operators.base import Batch, Held, Load, Message, Snapshot
+from lowwater.operators.aggregation import Aggregation, Closed, all_late
+from lowwater.operators.base import Batch, Emit, Payload, Reduced, batch_of
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buckets import Buckets
 from lowwater.operators.fragments import Fragments, last
-from lowwater.state.segments import Segment
+from lowwater.state.store import OneTable, Store
 
 LATE = "its session is closed"
-
-
-class Suspects:
-    """Rows of one batch that may be late, written as a segment at most once."""
-
-    def __init__(self, rows: pa.Table, written: Segment[pa.Table] | None = None) -> None:
-        self.rows = rows
-        self._written = written
-
-    @cached_property
-    def segment(self) -> Segment[pa.Table]:
-        return self._written or Segment.of(self.rows, {"rows": self.rows})
 
 
 class SessionAggregate(Aggregation):
@@ -54,22 +43,26 @@ class SessionAggregate(Aggregation):
 
     bucket: Fragments
 
-    def __init__(self, what: WindowedAggregation) -> None:
-        super().__init__(what)
+    def __init__(self, what: WindowedAggregation, store: Store | None = None) -> None:
+        super().__init__(what, store)
         self.bucket = Fragments(what)
         self.gap = self.bucket.gap
-        self._sessions = Buckets(self.bucket.algebras, self.bucket.coalesce, last)
-        self._suspects: list[Suspects] = []
+        self._sessions = Buckets(self.bucket.algebras, self.bucket.coalesce, last, store=self.store.at("sessions"))
+        self._suspects = self.store.slots("suspects", OneTable())
+        self._came = True  # rows may have come since the last punctuation
 
-    def on_batch(self, port: int, batch: Batch | Reduced) -> list[Message]:
-        reduced = Reduced(self.bucket.reduce(batch.rows), batch.rows) if isinstance(batch, Batch) else batch
-        if not len(reduced.grouped):
-            return []
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        if not isinstance(rows, Reduced):
+            given = batch_of(rows)
+            rows = Reduced(self.bucket.reduce(given), given)
+        if not len(rows.grouped):
+            return
+        self._came = True
         if self.opened == END:  # nothing can come that would open a session
-            return self._late(self.bucket.coalesce([reduced.grouped]), reduced.rows)
-        self._suspect(reduced)
-        self._sessions.absorb(reduced.grouped)
-        return []
+            self._late(self.bucket.coalesce([rows.grouped]), rows.rows, emit)
+            return
+        self._suspect(rows)
+        self._sessions.absorb(rows.grouped)
 
     def _suspect(self, reduced: Reduced) -> None:
         """Keeps the rows whose own fragment is closed."""
@@ -78,7 +71,7 @@ class SessionAggregate(Aggregation):
         fragments = self.bucket.coalesce([reduced.grouped])
         rows = self._within(fragments.where(last(fragments) <= self.opened - self.gap), reduced.rows)
         if rows.num_rows:
-            self._suspects.append(Suspects(rows))
+            self._suspects.add(rows, rows=rows.num_rows)
 
     def _within(self, sessions: Grouped, rows: pa.Table) -> pa.Table:
         """The rows that are part of these sessions, in the columns that the user knows."""
@@ -88,61 +81,46 @@ class SessionAggregate(Aggregation):
         rows, time = rows.filter(pa.array(near)), time[near]
         return rows.filter(pa.array(self.bucket.find(sessions, rows, time) >= 0)).combine_chunks()
 
-    def _late(self, sessions: Grouped, rows: pa.Table | None) -> list[Message]:
-        """Counts the rows of closed sessions, and hands them out where they were given."""
+    def _late(self, sessions: Grouped, rows: pa.Table | None, emit: Emit) -> None:
+        """Counts the rows of closed sessions, and emits them where they were given."""
         n = int(np.asarray(sessions.partials[0][0]).sum())
         self.counts.late += n
         self.counts.dropped += n
-        if rows is None:
-            return []
-        late = self._within(sessions, rows)
-        return [all_late(late, LATE)] if late.num_rows else []
+        late = None if rows is None else self._within(sessions, rows)
+        if late is not None and late.num_rows:
+            emit(all_late(late, LATE))
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.what.time)
         if low is None or low <= self.opened:
-            return []
-        out: list[Message] = []
+            return
         due = self._sessions.extract(low if low == END else low - self.gap)
         if due is not None:
             is_late = last(due) <= self.opened - self.gap
             if is_late.any():
-                rows = pa.concat_tables([part.rows for part in self._suspects]) if self._suspects else None
-                out += self._late(due.where(is_late), rows)
+                suspects = [entry.value for entry in self._suspects]
+                self._late(due.where(is_late), pa.concat_tables(suspects) if suspects else None, emit)
             if not is_late.all():
-                out.append(self._answers(due.where(~is_late)))
-        self._suspects = []
+                emit(self._answers(due.where(~is_late)))
+        self._suspects.clear()
+        self._came = False
         self.opened = low
-        out.append(ALL if low == END else Punctuation.linear("window_end", low + 1))
-        return out
+        end = low if low == END else low + 1
+        self._promises.tell({"window_end": end, "window_time": end if end == END else low}, emit)
 
     def _answers(self, sessions: Grouped) -> Batch:
         closed = Closed(sessions.keys, sessions.group, sessions.slot, self.bucket.lower(sessions))
         return self.answer(closed, sessions.slot, last(sessions) + self.gap)
 
-    def snapshot(self) -> Snapshot:
-        sessions = self._sessions.segments()
-        suspects = [part.segment for part in self._suspects]
-        head = {
-            "opened": self.opened,
-            "counts": dict(vars(self.counts)),
-            "segments": {name: segment.id for name, segment in sessions.items()},
-            "suspects": [segment.id for segment in suspects],
-        }
-        return Snapshot(head, {segment.id: segment for segment in [*sessions.values(), *suspects]})
+    def excess(self) -> str | None:
+        """Right after a punctuation no session is kept that it has closed, and no row that may be late."""
+        least = self._sessions.least
+        if self.opened == END and self.rows:
+            return f"{self.rows} rows are kept after the end of the stream."
+        if not self._came and (len(self._suspects) or (least is not None and least <= self.opened - self.gap)):
+            return f"A session is kept that ends at or before the low-watermark {self.opened}."
+        return None
 
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.opened = head["opened"]
-        self.counts = Counts(**head["counts"])
-        self._sessions.restore({name: load(id) for name, id in head["segments"].items()})
-        self._suspects = [Suspects(segment.value, segment) for segment in map(load, head["suspects"])]
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return tables["rows"] if "rows" in tables else self._sessions.decode(tables)
-
-    def held(self) -> Held:
-        segments = [*self._sessions.segments().values(), *(part.segment for part in self._suspects)]
-        return Held(
-            self._sessions.rows + sum(part.rows.num_rows for part in self._suspects),
-            sum(segment.size for segment in segments),
-        )
+    @property
+    def rows(self) -> int:
+        return self._sessions.rows + self._suspects.rows

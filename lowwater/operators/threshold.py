@@ -137,6 +137,7 @@ class Threshold:
     # -- state -----------------------------------------------------------------------------------------------------
 
     def tables(self) -> dict[str, pa.Table]:
+        """As tables of the state."""
         numbers = pa.table({name: [getattr(self, name)] for name in _NUMBERS})
         return {"threshold": numbers, "started": pa.table({"upto": self._upto, "since": self._since})}
 

@@ -3,8 +3,8 @@
 A row is final once the low-watermark has passed it: nothing that belongs before it can come any more, so its place in
 the order is known for good. What needs that order (frames, ranks, windows over numbered rows) lets its rows wait here.
 
-State: one segment a batch, as it came. A segment that is released whole is dropped, one that is not yet reached stays
-the same object, and only those that the low-watermark cuts are written anew.
+State: one entry per batch, as it came. An entry that is released whole is dropped, one that is not yet reached stays as
+it is, and only those that the low-watermark cuts are written anew.
 
 >>> waiting = Waiting(pa.schema([("ts", pa.int64()), ("v", pa.string())]))
 >>> for ts, v in (([5, 3], ["a", "b"]), ([9, 3], ["c", "d"])):
@@ -16,80 +16,79 @@ the same object, and only those that the low-watermark cuts are written anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
 
 Times = npt.NDArray[np.int64]
+Timed = tuple[pa.Table, Times]
+"""Rows and their times in ticks."""
 
 
-@dataclass
-class Part:
-    """Rows of one batch that wait; only `segment` is ever set, once, when they are written."""
+class TimedRows:
+    """The codec of rows with their times."""
 
-    rows: pa.Table
-    time: Times
-    segment: Segment[Any] | None = None
+    def encode(self, value: Timed) -> dict[str, pa.Table]:
+        rows, time = value
+        return {"rows": rows, "time": pa.table({"time": time})}
 
-    def __post_init__(self) -> None:
-        self.least, self.most = int(self.time.min()), int(self.time.max())
-
-    def where(self, mask: npt.NDArray[np.bool_]) -> Part:
-        return self if mask.all() else Part(self.rows.filter(pa.array(mask)).combine_chunks(), self.time[mask])
-
-    def written(self) -> Segment[Any]:
-        """The name of the first table is not `rows`, by which a shard knows rows that wait for their origin."""
-        if self.segment is None:
-            tables = {"waiting": self.rows, "time": pa.table({"time": self.time})}
-            self.segment = Segment.of((self.rows, self.time), tables)
-        return self.segment
+    def decode(self, tables: dict[str, pa.Table]) -> Timed:
+        return tables["rows"], np.asarray(tables["time"].column("time").to_numpy(), np.int64)
 
 
 class Waiting:
     """Rows of one schema in arrival order. Columns that the schema does not name are left behind."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, store: Store | None = None) -> None:
         self._schema = pa.schema([pa.field(f.name, f.type) for f in schema])
-        self._parts: list[Part] = []
+        self._parts = (store or Store()).slots("waiting", TimedRows())
 
     def add(self, rows: pa.Table, time: Times) -> None:
         """Rows as they arrive, with their times in ticks; none below a low-watermark already released."""
         if rows.num_rows:
             columns = [rows.column(name) for name in self._schema.names]
-            self._parts.append(Part(pa.table(columns, schema=self._schema), time))
+            self._parts.add((pa.table(columns, schema=self._schema), time), **_facts(time))
 
-    def release(self, low: int) -> tuple[pa.Table, Times]:
+    def release(self, low: int) -> Timed:
         """The rows with time < low, by (time, arrival), and their times."""
-        gone = [part.where(part.time < low) for part in self._parts if part.least < low]
-        self._parts = [part.where(part.time >= low) for part in self._parts if part.most >= low]
+        gone = []
+        for entry in self._parts:
+            if entry.meta["least"] >= low:
+                continue
+            rows, time = entry.value
+            if entry.meta["most"] < low:
+                gone.append((rows, time))
+                self._parts.drop(entry.name)
+                continue
+            out = time < low
+            gone.append((rows.filter(pa.array(out)), time[out]))
+            left = rows.filter(pa.array(~out)).combine_chunks()
+            self._parts.put(entry.name, (left, time[~out]), **_facts(time[~out]))
         if not gone:
             return self._schema.empty_table(), np.empty(0, np.int64)
-        time = np.concatenate([part.time for part in gone])
+        time = np.concatenate([time for _, time in gone])
         order = np.argsort(time, kind="stable")
-        rows = pa.concat_tables([part.rows for part in gone]).combine_chunks()
+        rows = pa.concat_tables([rows for rows, _ in gone]).combine_chunks()
         return rows.take(pa.array(order)), time[order]
+
+    def of_times(self, times: Times) -> pa.Table:
+        """The rows that have one of these times, by arrival. They go on waiting."""
+        least, most = (int(times.min()), int(times.max())) if len(times) else (0, -1)
+        near = [entry.value for entry in self._parts if entry.meta["least"] <= most and entry.meta["most"] >= least]
+        found = [rows.filter(pa.array(np.isin(time, times))) for rows, time in near]
+        return pa.concat_tables([self._schema.empty_table(), *found])
 
     @property
     def rows(self) -> int:
-        return sum(part.rows.num_rows for part in self._parts)
+        return self._parts.rows
 
-    def segments(self) -> dict[str, Segment[Any]]:
-        """By position in arrival order; unchanged segments are the same objects as before."""
-        return {str(i): part.written() for i, part in enumerate(self._parts)}
+    @property
+    def least(self) -> int | None:
+        """The smallest time of the rows that wait."""
+        return min((entry.meta["least"] for entry in self._parts), default=None)
 
-    def restore(self, segments: dict[str, Segment[Any]]) -> None:
-        ordered = [segments[name] for name in sorted(segments, key=int)]
-        self._parts = [Part(segment.value[0], segment.value[1], segment) for segment in ordered]
 
-    @staticmethod
-    def decodes(tables: dict[str, pa.Table]) -> bool:
-        """Whether these are the tables of a segment written here, among others of the same operator."""
-        return "waiting" in tables
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return tables["waiting"], np.asarray(tables["time"].column("time").to_numpy(), np.int64)
+def _facts(time: Times) -> dict[str, int]:
+    return {"rows": len(time), "least": int(time.min()), "most": int(time.max())}

@@ -15,17 +15,18 @@ from lowwater.aggregates.grouped import Grouped, regroup
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.in_blocks import InBlocks
 from lowwater.operators.window_aggregate import Closed
+from lowwater.state.store import Store
 from lowwater.windows.context_free import Sliding
 
 
 class WindowPartials(InBlocks):
     """Partials by window id, in blocks of ids."""
 
-    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra]) -> None:
+    def __init__(self, what: WindowedAggregation, algebras: Sequence[Algebra], store: Store | None = None) -> None:
         self._window = what.grid
         self._one_pane = isinstance(what.grid, Sliding) and what.grid.panes_per_window == 1
         first, last = what.grid.pane_wids(np.zeros(1, np.int64))
-        super().__init__(algebras, int(last[0] - first[0] + 1))
+        super().__init__(algebras, int(last[0] - first[0] + 1), store)
 
     def absorb(self, grouped: Grouped, opened: int) -> None:
         first, last = self._window.pane_wids(grouped.slot)
@@ -50,3 +51,6 @@ class WindowPartials(InBlocks):
 
     def expire(self, stop: int) -> None:
         self._blocks.keep(lambda wid: wid >= stop)
+
+    def least(self) -> int | None:
+        return self._blocks.least()

@@ -1,7 +1,7 @@
 """Window aggregation: one driver, and what is kept between windows as its tactic.
 
 The driver knows ids, lateness and output; a `Keeping` knows state. WID keeps partials by window id, Paned-WID by
-pane, slide-by-tuple windows by bin, landmark windows one partial a group, the buffering baseline the rows themselves.
+pane, slide-by-tuple windows by bin, landmark windows one partial per group, the buffering baseline the rows themselves.
 All give the same results.
 
     rows     are reduced by Bucket (or come reduced from the source), checked against closed windows, and kept
@@ -16,7 +16,8 @@ lateness closed windows are kept that much longer, and what a late row changes i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,17 +27,19 @@ import pyarrow as pa
 from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Grouped
 from lowwater.model.punctuation import Punctuation
-from lowwater.model.ticks import END
-from lowwater.operators.aggregation import EARLY, FINAL, FIRST, REVISED, Aggregation, Closed, Counts, Reduced, late_rows
-from lowwater.operators.base import Batch, Held, Late, Load, Message, Snapshot, StreamProperties
+from lowwater.model.ticks import END, NEVER
+from lowwater.operators.aggregation import EARLY, FINAL, FIRST, REVISED, Aggregation, Closed, late_rows
+from lowwater.operators.base import Batch, Emit, Late, Payload, PortFacts, Reduced, StreamProperties, batch_of
 from lowwater.operators.bucket import ROW, WindowedAggregation
 from lowwater.operators.revisions import Touched
-from lowwater.state.segments import Segment
+from lowwater.state.store import Store
 from lowwater.windows.context_aware import SlideByTuple
-from lowwater.windows.context_free import ContextFree, TupleBased
+from lowwater.windows.context_free import ContextFree, Landmark, TupleBased
 from lowwater.windows.spec import OPEN_END
 
 __all__ = ["Closed", "Keeping", "Reduced", "WindowAggregate", "late_rows"]
+
+Ints = npt.NDArray[np.int64]
 
 
 class Keeping(ABC):
@@ -69,59 +72,134 @@ class Keeping(ABC):
         """Forgets what no window from `stop` on will read."""
 
     @abstractmethod
-    def segments(self) -> dict[str, Segment[Any]]:
-        """State by name within this keeping; unchanged segments are the same objects as before."""
-
-    @abstractmethod
-    def restore(self, segments: dict[str, Segment[Any]]) -> None: ...
-
-    @abstractmethod
-    def decode(self, tables: dict[str, pa.Table]) -> object: ...
+    def least(self) -> int | None:
+        """The last window that the oldest thing kept is in; None if nothing is kept, or windows do not say."""
 
     @property
     @abstractmethod
     def rows(self) -> int: ...
 
 
+@dataclass
+class Windows:
+    """Which windows are kept: `kept` is the first id whose state is still there, `newest` that of the newest row."""
+
+    kept: int = FIRST
+    newest: int = FIRST
+    revision: int = 0
+
+
+@dataclass
+class Seen:
+    """What was seen of the input: row numbers given out, the span of times over all shards, and rows of this shard."""
+
+    numbered: int = 0
+    first: int | None = None
+    last: int | None = None
+    high: int = NEVER
+    rows: int = 0
+
+
 class WindowAggregate(Aggregation):
-    """The driver, for windows whose ids close in order. `kept` is the first id whose state is still there."""
+    """The driver, for windows whose ids close in order.
+
+    Windows over row numbers number their rows here: a row carries its offset within its run, the facts tell how many
+    rows all runs have, and so every shard counts on by itself. Arrival is progress there: windows close at the end of
+    the micro-batch. Landmark windows are answered at the end of the stream up to the last row of any shard.
+
+    The output promises that no window before the first one that is kept is answered any more: by its id, and by where
+    it starts and ends. Starts, ends and last ticks grow with the id, whatever RANGE, SLIDE and origin are, so those of
+    the first window that is kept are exact bounds. A landmark without period has no start.
+    """
 
     def __init__(
-        self, what: WindowedAggregation, keeping: Callable[[WindowedAggregation, list[Algebra]], Keeping]
+        self,
+        what: WindowedAggregation,
+        keeping: Callable[[WindowedAggregation, list[Algebra], Store], Keeping],
+        store: Store | None = None,
     ) -> None:
-        super().__init__(what)
+        super().__init__(what, store)
         assert isinstance(what.window, ContextFree | SlideByTuple)
         self.window = what.window
         self.axis = ROW if isinstance(what.window, TupleBased) else what.time
-        self.keeping = keeping(what, self.bucket.algebras)
-        self.kept = FIRST
-        self.revision = 0
-        self.newest = FIRST
+        self.keeping = keeping(what, self.bucket.algebras, self.store.at("kept"))
+        self._windows = self.store.record("windows", Windows())
+        self._seen = self.store.record("seen", Seen())
+        self._bases: Ints = np.zeros(1, np.int64)  # the number of the first row of each run
+        self._coming = 0
+        self._sources: StreamProperties | None = None
         self._unsaid = Touched(self.window.pane_wids)  # since closed windows were last revised
         self._fresh = Touched(self.window.pane_wids)  # since the last batch ended
+
+    @property
+    def kept(self) -> int:
+        return self._windows.kept
+
+    @property
+    def revision(self) -> int:
+        return self._windows.revision
 
     @property
     def closed_below(self) -> int | None:
         return self.opened if FIRST < self.opened < OPEN_END else None
 
-    def on_batch(self, port: int, batch: Batch | Reduced) -> list[Message]:
-        if self.keeping.takes_rows:
-            assert isinstance(batch, Batch), "this tactic wants rows"
-            return self._take_rows(batch.rows)
-        reduced = Reduced(self.bucket.reduce(batch.rows), batch.rows) if isinstance(batch, Batch) else batch
-        return self._take_partials(reduced)
+    @property
+    def rows(self) -> int:
+        return self.keeping.rows
 
-    def _take_rows(self, rows: pa.Table) -> list[Message]:
+    def excess(self) -> str | None:
+        """All that is kept is read by a window that is kept."""
+        if self.kept == OPEN_END:
+            return f"{self.rows} rows are kept after the end of the stream." if self.rows else None
+        last = self.keeping.least()
+        if last is not None and last < self.kept:
+            return f"State of window {last} is kept, though all windows below {self.kept} are forgotten."
+        return None
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def begin(self, facts: Sequence[PortFacts]) -> None:
+        (of_input,) = facts
+        self._sources = of_input.sources
+        if of_input.span is not None:
+            first, last = of_input.span
+            self._seen.first = first if self._seen.first is None else min(first, self._seen.first)
+            self._seen.last = last if self._seen.last is None else max(last, self._seen.last)
+        if self.axis == ROW:
+            upto = np.cumsum(of_input.counts)
+            self._bases = self._seen.numbered + upto - of_input.counts
+            self._coming = int(of_input.counts.sum())
+
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        if isinstance(rows, Batch) and self.axis == ROW:
+            rows = Batch(self._numbered(rows), rows.run)
+        if self.keeping.takes_rows:
+            self._take_rows(batch_of(rows), emit)
+        elif isinstance(rows, Reduced):
+            self._take_partials(rows, emit)
+        else:
+            given = batch_of(rows)
+            self._take_partials(Reduced(self.bucket.reduce(given), given), emit)
+
+    def _numbered(self, batch: Batch) -> pa.Table:
+        """Row numbers over the whole stream: every shard adds up the counts of all runs, so none sees other rows."""
+        number = batch.rows.column(ROW).to_numpy() + self._bases[batch.run]
+        return batch.rows.set_column(batch.rows.schema.get_field_index(ROW), ROW, pa.array(number))
+
+    def _take_rows(self, rows: pa.Table, emit: Emit) -> None:
         rows = self.keeping.arrived(rows)
         time = self.bucket.ticks(rows)
+        self._seen.rows += len(time)
+        self._seen.high = max(self._seen.high, int(time.max(initial=NEVER)))
         first, last = self.window.bounds(self.bucket.places(rows, time))
         missed, gone = self._missed(first, last)
         self._count(missed, gone, np.ones(len(first), np.int64))
         kept = ~gone & (first <= last)
         self.keeping.buffer(rows.filter(pa.array(kept)), time[kept])
-        return [self._late(rows, first, last, missed)] if missed.any() else []
+        if missed.any():
+            emit(self._late(rows, first, last, missed))
 
-    def _take_partials(self, reduced: Reduced) -> list[Message]:
+    def _take_partials(self, reduced: Reduced, emit: Emit) -> None:
         """All rows of a pane share their windows, so lateness is decided for partials, and told for rows if wanted."""
         grouped = reduced.grouped
         missed, gone = self._missed(*self.window.pane_wids(grouped.slot))
@@ -133,16 +211,16 @@ class WindowAggregate(Aggregation):
                 self._unsaid.note(kept)
             if self.what.early:
                 self._note(kept)
-        if reduced.rows is None or not missed.any():
-            return []
-        first, last = self.window.bounds(self.bucket.places(reduced.rows, self.bucket.ticks(reduced.rows)))
-        return [self._late(reduced.rows, first, last, self._missed(first, last)[0])]
+        if reduced.rows is not None and missed.any():
+            first, last = self.window.bounds(self.bucket.places(reduced.rows, self.bucket.ticks(reduced.rows)))
+            emit(self._late(reduced.rows, first, last, self._missed(first, last)[0]))
 
     def _note(self, grouped: Grouped) -> None:
         """What early answers are about; of open id ranges (landmarks) they go as far as the newest row."""
         self._fresh.note(grouped)
         first, last = self.window.pane_wids(grouped.slot)
-        self.newest = max(self.newest, int(np.where(last == OPEN_END, first, last).max()))
+        newest = int(np.where(last == OPEN_END, first, last).max())
+        self._windows.newest = max(self._windows.newest, newest)
 
     def _missed(self, first: Any, last: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Which have missed a window of theirs, and which all of them: after the end, also those of open id ranges."""
@@ -176,81 +254,81 @@ class WindowAggregate(Aggregation):
         plain = rows.select([name for name in rows.column_names if name in self.what.schema.names])
         return Late(late_rows(plain.filter(pa.array(missed)), reason.cast(pa.string()), n_missed, n_kept))
 
-    def monitor(self, properties: StreamProperties) -> None:
-        self.keeping.monitor(properties)
+    # -- progress --------------------------------------------------------------------------------------------------
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.axis)
         if low is None:
-            return []
+            return
+        self._hear(low)
+        if low == END and self._seen.last is not None and isinstance(self.window, Landmark):
+            self._advance(self.window.horizon(self._seen.last), emit)  # no shard answers less than another
+        self._advance(low, emit)
+
+    def _hear(self, low: int) -> None:
+        """Tells the tactic how the sources stand; behind another operator the input is all there is of a source."""
+        if self._sources is None and self._seen.rows:
+            high, rows = np.array([self._seen.high]), np.array([self._seen.rows])
+            self.keeping.monitor(StreamProperties(low, high, rows))
+        elif self._sources is not None:
+            self.keeping.monitor(self._sources)
+
+    def _advance(self, low: int, emit: Emit) -> None:
         stop = OPEN_END if low == END else self.window.closed_below(low)
         keep = stop if low == END or not self.what.lateness else self.window.closed_below(low - self.what.lateness)
-        out = self._revised()  # before anything it needs is forgotten
+        self._revised(emit)  # before anything it needs is forgotten
         if stop > self.opened:
-            out += self._answers(self.keeping.close(self.opened, int(stop)), FINAL)
+            self._answers(self.keeping.close(self.opened, int(stop)), FINAL, emit)
             self.opened = int(stop)
         if keep > self.kept:
             self.keeping.expire(int(keep))
-            self.kept = int(keep)
-            out.append(Punctuation.linear("wid", self.kept))
-        return out
+            self._windows.kept = int(keep)
+            self._promises.tell(self.bounds_from(self.kept), emit)
 
-    def settle(self) -> list[Message]:
-        """Answers of closed windows that this batch has changed, and of open ones, where that is asked for."""
+    def bounds_from(self, wid: int) -> dict[str, int]:
+        """The least values of the output's progressing attributes, in ticks, if no window below `wid` is answered."""
+        if wid == OPEN_END:
+            return {"wid": END}
+        start, end = self.window.interval(np.array([wid]))
+        lows = {"wid": wid} | ({} if start is None else {"window_start": int(start[0])}) | {"window_end": int(end[0])}
+        return lows if self.axis == ROW else lows | {"window_time": int(self.what.last_tick(end)[0])}
+
+    def end(self, emit: Emit) -> None:
+        """Closes windows over the row numbers of this batch. Emits answers of closed windows that the batch has
+        changed, and of open ones, where that is asked for."""
+        if self._sources is not None:
+            self.keeping.monitor(self._sources)
+            self._sources = None
+        if self.axis == ROW:
+            self._seen.numbered += self._coming
+            self._coming = 0
+            self._advance(self._seen.numbered, emit)
         if not self.what.revises:
-            return []
-        out = self._revised()
+            return
+        self._revised(emit)
         if self.what.early and self.opened < OPEN_END:
-            out += self._again(self._fresh, self.opened, self.newest + 1, EARLY)
+            self._again(self._fresh, self.opened, self._windows.newest + 1, EARLY, emit)
         self._fresh.forget()
-        self.revision += 1
-        return out
+        self._windows.revision += 1
 
-    def _revised(self) -> list[Message]:
+    def _revised(self, emit: Emit) -> None:
         """New answers of closed windows that late rows have fallen into."""
-        if not self.what.lateness:
-            return []
-        out = self._again(self._unsaid, self.kept, self.opened, REVISED)
-        self._unsaid.forget()
-        return out
+        if self.what.lateness:
+            self._again(self._unsaid, self.kept, self.opened, REVISED, emit)
+            self._unsaid.forget()
 
-    def _again(self, touched: Touched, first: int, stop: int, emitted: str) -> list[Message]:
+    def _again(self, touched: Touched, first: int, stop: int, emitted: str, emit: Emit) -> None:
         """Answers of windows first <= id < stop that rows have touched."""
         span = touched.span(first, stop)
-        if span is None:
-            return []
-        closed = self.keeping.close(*span)
-        return [] if closed is None else self._answers(touched.among(closed, *span), emitted)
+        closed = None if span is None else self.keeping.close(*span)
+        if span is not None and closed is not None:
+            self._answers(touched.among(closed, *span), emitted, emit)
 
-    def _answers(self, closed: Closed | None, emitted: str) -> list[Message]:
+    def _answers(self, closed: Closed | None, emitted: str, emit: Emit) -> None:
         if closed is None or not len(closed):
-            return []
+            return
         columns = {}
         if self.what.revises:
             n = len(closed)
             columns = {"emitted": pa.array([emitted] * n, pa.string()), "revision": pa.array(np.full(n, self.revision))}
-        return [self.answer(closed, *self.window.interval(closed.wid), **columns)]
-
-    def snapshot(self) -> Snapshot:
-        segments = self.keeping.segments()
-        head = {
-            "opened": self.opened,
-            "kept": self.kept,
-            "revision": self.revision,
-            "newest": self.newest,
-            "counts": dict(vars(self.counts)),
-            "segments": {name: segment.id for name, segment in segments.items()},
-        }
-        return Snapshot(head, {segment.id: segment for segment in segments.values()})
-
-    def restore(self, head: dict[str, Any], load: Load) -> None:
-        self.opened, self.kept = head["opened"], head["kept"]
-        self.revision, self.newest = head["revision"], head["newest"]
-        self.counts = Counts(**head["counts"])
-        self.keeping.restore({name: load(id) for name, id in head["segments"].items()})
-
-    def decode(self, tables: dict[str, pa.Table]) -> object:
-        return self.keeping.decode(tables)
-
-    def held(self) -> Held:
-        return Held(self.keeping.rows, sum(segment.size for segment in self.keeping.segments().values()))
+        emit(self.answer(closed, *self.window.interval(closed.wid), **columns))

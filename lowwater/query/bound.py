@@ -1,12 +1,9 @@
-"""How much state a plan will hold at most, as EXPLAIN says it and tests assert it."""
+"""The upper bound on the state of an aggregation, as EXPLAIN prints it and tests assert it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from lowwater.model.policy import Delay
+from lowwater.model.properties import Properties
 from lowwater.operators.bucket import WindowedAggregation
-from lowwater.query.plan import Input
 from lowwater.windows.context_aware import Partitioned
 from lowwater.windows.context_free import ContextFree, Landmark, Sliding, TupleBased
 from lowwater.windows.over import Over
@@ -22,8 +19,8 @@ def slots(window: ContextFree, tactic: str, spread: int) -> int:
     return -(-spread // window.slide) + 2
 
 
-def bound_text(what: WindowedAggregation, tactic: str, inputs: Sequence[Input]) -> str:
-    """The state bound as EXPLAIN prints it; tests assert it through `slots`."""
+def bound_text(what: WindowedAggregation, tactic: str, before: Properties) -> str:
+    """The bound on state as EXPLAIN prints it; tests assert it through `slots`."""
     window = what.window
     if not isinstance(window, ContextFree):
         return _context_aware(what, tactic)
@@ -32,7 +29,7 @@ def bound_text(what: WindowedAggregation, tactic: str, inputs: Sequence[Input]) 
         return "all rows, for ever" if endless else f"the rows of the last RANGE and {DISORDER}"
     if tactic == "adaptive":
         return f"for each group the less of its rows of the last RANGE and its partials, and {DISORDER}"
-    spread, later = _spread(what, inputs)
+    spread, later = _spread(what, before)
     unit = "panes" if tactic == "panes" else "windows" if tactic == "wid" else "partials"
     text = f"{slots(window, tactic, spread)} {unit} x groups with rows in them"
     if not all(a.bounded for a in what.distinct):
@@ -41,21 +38,20 @@ def bound_text(what: WindowedAggregation, tactic: str, inputs: Sequence[Input]) 
     return text if what.anchored else f"{text}, and the rows that come before the origin is known"
 
 
-def _spread(what: WindowedAggregation, inputs: Sequence[Input]) -> tuple[int, str]:
-    """How far rows may be ahead of the low-watermark, and what is to be added where that is not known."""
+def _spread(what: WindowedAggregation, before: Properties) -> tuple[int, str]:
+    """How far rows can be ahead of the low-watermark, and the words to add where that is not known."""
     if isinstance(what.window, TupleBased):
         return 0, ""
-    delays = [i.policy.ticks for i in inputs if isinstance(i.policy, Delay)]
-    if len(delays) < len(inputs):
+    own = before.progressing(what.time)
+    if own is None or own.behind is None:
         return what.lateness, ", plus those between the low-watermark and the newest row"
-    apart = len(inputs) > 1 or inputs[0].source is not None
-    return max(delays) + what.lateness, ", plus those in which sources are apart" if apart else ""
+    return own.behind + what.lateness, ", plus those in which sources are apart" if before.apart else ""
 
 
 def _context_aware(what: WindowedAggregation, tactic: str) -> str:
     window = what.window
     if tactic in ("bins", "marked-bins"):
-        count = ", and a count a group" if window.every > 1 else ""  # type: ignore[union-attr]
+        count = ", and a count per group" if window.every > 1 else ""  # type: ignore[union-attr]
         return f"two bins (one row) for each group and time of the last RANGE and {DISORDER}{count}"
     if isinstance(window, Partitioned):
         panes = -(-window.range // window.over_ranks.pane) + 1

@@ -11,7 +11,7 @@ from lowwater.errors import BadProgress
 from lowwater.model.policy import Delay, DelayRows, Learned, Policy
 from lowwater.model.progress import Idle
 from lowwater.model.ticks import Length, Ticks, microseconds
-from lowwater.query.plan import PunctuatedBy
+from lowwater.plan.inputs import PunctuatedBy
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ def delay(at_most: Length) -> Disorder:
 
 
 def delay_rows(at_most: int) -> Disorder:
-    """No row comes more than so many rows after one of a larger value (k-slack)."""
+    """No row comes more than this many rows after a row with a larger value (k-slack)."""
     if at_most < 1:
         raise BadProgress(f"delay_rows() needs at least 1 row, not {at_most}; for a stream in order use ordered().")
     return Disorder(lambda ticks: DelayRows(at_most))
 
 
 def learned(quantile: float = 0.999, margin: float = 1.0, warmup: int = 1000) -> Disorder:
-    """The delay is learned: so large that this share of the rows seen so far would have been in time."""
+    """Learns the delay: large enough that this share of the rows seen so far would have been in time."""
     if not 0 < quantile <= 1:
         raise BadProgress(f"learned() needs a quantile above 0 and up to 1, not {quantile}.")
     if not margin >= 0:
@@ -78,7 +78,7 @@ def punctuated(when: str, upto: str, closed: bool = True, data: bool = False) ->
 
 @dataclass(frozen=True)
 class idle:
-    """Advance sources that are silent `after` so much system time, to `lag` behind the clock."""
+    """Advances a source that has been silent for `after` of system time to `lag` behind the clock."""
 
     after: Length
     lag: Length

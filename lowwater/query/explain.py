@@ -1,74 +1,111 @@
-"""EXPLAIN: the plan as text, from the sink to the sources, with the reason for each choice and the state it expects."""
+"""EXPLAIN: the plan as text, from the results to the inputs, with the reason and the bound of each operator."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-
+from lowwater.joins.window_join import JoinSpec
 from lowwater.model.policy import Delay
+from lowwater.model.properties import GREATEST, LEAST
 from lowwater.model.ticks import Ticks
-from lowwater.operators.bucket import WindowedAggregation, WindowKind
-from lowwater.operators.flush import EAGER
-from lowwater.query.plan import Input, Plan
-from lowwater.windows.context_aware import Partitioned, Session, SlideByTuple
-from lowwater.windows.context_free import ContextFree, Landmark, Sliding, TupleBased
-from lowwater.windows.over import Over
-
-NAMES = {
-    "wid": "WID aggregate",
-    "panes": "Paned-WID aggregate",
-    "landmark": "Landmark aggregate",
-    "buffer": "Buffered aggregate (baseline)",
-    "adaptive": "AdaptWID aggregate",
-    "bins": "Bins aggregate",
-    "marked-bins": "Bins aggregate",
-    "partitioned": "Partitioned aggregate",
-    "sessions": "Session aggregate",
-    "over": "OVER aggregate",
-}
+from lowwater.model.words import length, listed
+from lowwater.plan.inputs import Input
+from lowwater.plan.plan import Edge, Entry, Placed, Plan
 
 
-@dataclass(frozen=True)
-class Branch:
-    """What EXPLAIN shows of one input: the steps between the source and the aggregation, in the order they are done."""
-
-    name: str
-    steps: tuple[str, ...]
-
-
-def explain(plan: Plan, branches: Sequence[Branch]) -> str:
-    what = plan.what
-    aggregates = ", ".join(f"{name} = {aggregate}" for name, aggregate in what.aggregates)
-    lines = [
-        f"{NAMES[plan.tactic]}  {aggregates}",
-        f"   window   {describe(what.window, what.ticks)} over {_axis(what)}" + _origin(what),
-        f"   groups   {', '.join(what.group_by) or 'one for all rows'}",
-        f"   because  {plan.reason.why}",
-        f"   state    at most {plan.reason.bound}",
-        f"   ingest   {_ingest(plan)}",
-        *(f"   {name:8} {text}" for name, text in _emission(plan)),
-    ]
-    indent = ""
-    if len(plan.inputs) > 1:
-        lines.append(f"└─ Meld  of {len(plan.inputs)} inputs: rows pass at once, progress is the minimum")
-        indent = "   "
-    for i, branch in zip(plan.inputs, branches, strict=True):
-        steps = [*reversed(branch.steps), f"Input {branch.name}"]
-        for depth, step in enumerate(steps):
-            lines.append(f"{indent}{'   ' * depth}└─ {step}")
-        lines.append(f"{indent}{'   ' * len(steps)}   progress {progress(i, what.time, what.ticks)}")
+def explain(plan: Plan) -> str:
+    """The plan as a tree; below an operator come its inputs."""
+    lines = _operator(plan, plan.root, follower=None)
+    for step in reversed(plan.outside):
+        lines = [f"{step}, by Spark", *_below(lines)]
     return "\n".join(lines)
 
 
-def progress(i: Input, time: str, ticks: Ticks) -> str:
+def _operator(plan: Plan, number: int, follower: Edge | None) -> list[str]:
+    placed = plan.operators[number]
+    words = [*placed.spec.lines(), *_output(placed, follower), *_stage(plan, number)]
+    all_fed: list[Entry | Edge] = [*plan.entries, *plan.edges]
+    fed = [e for e in all_fed if e.operator == number or _read_through_union(plan, e, number)]
+    if all(isinstance(e, Edge) and not e.crosses for e in fed):  # rows come from an operator of the same shard
+        words = [(word, text) for word, text in words if word != "ingest"]
+    if not any(isinstance(e, Entry) for e in fed):  # what crosses is reduced where the earlier stage emits it
+        words = [(word, text.replace("at the source", "before the shuffle")) for word, text in words]
+    lines = [placed.spec.title, *(f"   {word:8} {text}" for word, text in words)]
+    for port in range(placed.spec.ports):
+        for edge in plan.edges:
+            if (edge.operator, edge.port) == (number, port):
+                below = _operator(plan, edge.source, edge)
+                for step in reversed(edge.outside):
+                    below = [f"{step}, by Spark", *_below(below)]
+                lines += _below(below)
+        for entry in plan.entries:
+            if (entry.operator, entry.port) == (number, port):
+                lines += _below(_entry(plan, entry))
+    return lines
+
+
+def _read_through_union(plan: Plan, e: Entry | Edge, number: int) -> bool:
+    return e.reader[0] == number and (isinstance(e, Entry) or e.crosses)
+
+
+def _below(lines: list[str]) -> list[str]:
+    return [f"└─ {lines[0]}", *(f"   {line}" for line in lines[1:])]
+
+
+def _entry(plan: Plan, entry: Entry) -> list[str]:
+    i = plan.inputs[entry.input]
+    lines = [f"Input {i.name}", f"   progress {progress(i, Ticks(entry.schema.field(i.time).type))}"]
+    if entry.ends is not None:
+        lines.append(f"   values   {entry.ends}")
+    for step in entry.steps:
+        lines = [step, *_below(lines)]
+    return lines
+
+
+def _stage(plan: Plan, number: int) -> list[tuple[str, str]]:
+    """Where the operator runs, if there are several stages, and why rows cross to it."""
+    if plan.stages == 1:
+        return []
+    crossing = [e for e in plan.edges if e.crosses and e.reader[0] == number]
+    text = f"{plan.operators[number].stage + 1} of {plan.stages}"
+    if not crossing:
+        return [("stage", text)]
+    routes = sorted({", ".join(e.route) if e.route else "" for e in crossing})
+    by = f"routed by {routes[0]}" if routes[0] else "all to one shard"
+    if getattr(plan.operators[number].spec, "spread", False):
+        by = "routed by window"
+    names = [name for name in dict.fromkeys(a for e in crossing for a in e.attributes) if name not in (GREATEST, LEAST)]
+    crosses = f"rows, and progress on {listed(names)}" if names else "rows"
+    return [("stage", f"{text}, because {crossing[0].why}"), ("shuffle", f"{crosses}, {by}")]
+
+
+def _output(placed: Placed, follower: Edge | None) -> list[tuple[str, str]]:
+    """What a join promises to its follower."""
+    spec = placed.spec
+    if not isinstance(spec, JoinSpec) or follower is None:
+        return []
+    promised = []
+    if spec.joint:
+        promised = [f"joint punctuation on {listed(spec.what.times)}, since both are grouped by"]
+    else:
+        what = spec.what
+        times = [t for t, wait in zip(what.times, what.waits, strict=True) if wait is not None or what.rows]
+        names = list(dict.fromkeys(times[:1] if what.one_sided else times))
+        if names:
+            promised = [f"individual punctuation on {' and on '.join(names)}"]
+        if spec.extremes:
+            promised.append("punctuation on the greatest and the least of the times")
+    if spec.tactic == "pw":
+        promised.append(f"values of {spec.what.keys[0]} that are over")
+    return [("output", "; ".join(promised) or "no punctuation before the end")]
+
+
+def progress(i: Input, ticks: Ticks) -> str:
+    """How the progress of an input is known."""
     policy = (
         f"delay of at most {length(i.policy.ticks, ticks)}"
         if isinstance(i.policy, Delay) and i.policy.ticks
         else str(i.policy)
     )
-    text = f"{time}, {policy}"
+    text = f"{i.time}, {policy}"
     if i.punctuation is not None:
         what = "punctuations and data" if i.punctuation.data else "punctuations"
         text += f"; rows with {i.punctuation.when} are {what} up to {i.punctuation.upto}"
@@ -77,86 +114,3 @@ def progress(i: Input, time: str, ticks: Ticks) -> str:
     if i.idle is not None:
         text += f"; a source silent for {i.idle.after / 1e6:g} s is advanced to {i.idle.lag / 1e6:g} s behind the clock"
     return text
-
-
-def _ingest(plan: Plan) -> str:
-    if plan.sends_rows:
-        return "rows are numbered and sent as they are" if plan.numbered else "rows are sent as they are"
-    by = "fragment" if plan.tactic == "sessions" else "time" if plan.tactic == "bins" else "pane"
-    table = "" if plan.table is None else f", in a table of {plan.table:,} entries"
-    return f"rows are reduced by (group, {by}) at the source{table}"
-
-
-def _emission(plan: Plan) -> list[tuple[str, str]]:
-    """What is out of the ordinary in when and how often answers come."""
-    what = plan.what
-    lines = []
-    if what.late == "drop":
-        lines.append(("late", "rows late for one window are dropped from all"))
-    if what.early:
-        lines.append(("early", "open windows are answered after each batch that changed them"))
-    if what.lateness:
-        lines.append(("lateness", f"closed windows take late rows for {length(what.lateness, what.ticks)}, and revise"))
-    if plan.flush != EAGER:
-        lines.append(("flush", str(plan.flush)))
-    return lines
-
-
-def _axis(what: WindowedAggregation) -> str:
-    window = what.window
-    by_rows = isinstance(window, TupleBased) or (isinstance(window, Partitioned) and window.order == "arrival")
-    return "row-num, in arrival order" if by_rows else what.time
-
-
-def _origin(what: WindowedAggregation) -> str:
-    if not what.anchored:
-        return ", from the first row on"
-    window = what.window
-    if not isinstance(window, ContextFree) or isinstance(window, TupleBased):
-        return ""
-    start = window.origin - (window.range % window.slide if isinstance(window, Sliding) else 0)
-    return f", from {what.ticks.decode(np.array([start]))[0]} on" if start else ""
-
-
-def describe(window: WindowKind, ticks: Ticks) -> str:
-    """The window in the notation of the thesis."""
-    if isinstance(window, Landmark):
-        restart = "" if window.period is None else f" anew every {length(window.period, ticks)}"
-        return f"RANGE ALL{restart} SLIDE {length(window.slide, ticks)}"
-    if isinstance(window, TupleBased | Partitioned):
-        each = " of each key" if isinstance(window, Partitioned) else ""
-        return f"RANGE {rows(window.range)} SLIDE {rows(window.slide)}{each}"
-    if isinstance(window, SlideByTuple):
-        by = "" if window.every == 1 else " by row-num" if window.order == "row-num" else " by rank"
-        return f"RANGE {length(window.range, ticks)} SLIDE {rows(window.every)}{by}"
-    if isinstance(window, Session):
-        return f"SESSION GAP {length(window.gap, ticks)}"
-    if isinstance(window, Over):
-        unit = str if window.frame == "rows" else lambda n: length(n, ticks)
-        preceding = "UNBOUNDED" if window.preceding is None else unit(window.preceding)
-        return f"{window.frame.upper()} BETWEEN {preceding} PRECEDING AND {unit(window.following or 0)} FOLLOWING"
-    assert isinstance(window, Sliding)
-    return f"RANGE {length(window.range, ticks)} SLIDE {length(window.slide, ticks)}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def rows(n: int) -> str:
-    return f"{n:,} row" + "s" * (n != 1)
-
-
-def length(n: int, ticks: Ticks) -> str:
-    """A length in ticks for people."""
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-    if not ticks.is_time:
-        return str(n)
-    if not hasattr(ticks.type, "unit"):
-        return f"{n} day" + "s" * (n != 1)
-    for unit, seconds in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
-        size = seconds * per_second[ticks.type.unit]
-        if n and n % size == 0:
-            return f"{n // size} {unit}" + "s" * (n != size)
-    return f"{n} {ticks.type.unit}"

@@ -1,4 +1,4 @@
-"""What the fluent API knows of a backend: frames that hold rows, and verbs that run a plan over them."""
+"""The interface of a backend: frames that hold the rows of an input, and verbs that run a plan over them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,14 @@ RowFunction = Callable[[pa.Table], pa.Table]
 
 
 class Frame(Protocol):
-    """Rows of one input as a backend holds them. Conditions and expressions are SQL text, evaluated by the backend."""
+    """Rows of one input as a backend holds them. Expressions are Spark SQL, evaluated by the backend."""
 
     @property
-    def schema(self) -> pa.Schema: ...
-
-    @property
-    def keep(self) -> str | None:
-        """The column that says which rows the selects let through: progress is learned from all rows."""
+    def schema(self) -> pa.Schema:
+        """The user's columns, without marks."""
 
     @property
     def backend(self) -> Backend: ...
-
-    def where(self, condition: str) -> Frame: ...
 
     def with_column(self, name: str, expression: str) -> Frame: ...
 
@@ -33,7 +28,16 @@ class Frame(Protocol):
 
 
 class Backend(Protocol):
-    """What runs a plan over its frames. Verbs that a backend does not have it refuses with a sentence."""
+    """Runs a plan over its frames. A backend refuses verbs that it does not have with a sentence."""
+
+    name: str
+
+    def type_of(self, expression: str, schema: pa.Schema, role: str) -> pa.DataType:
+        """The type of an expression over rows of this schema, or a refusal."""
+
+    @property
+    def outside(self) -> bool:
+        """Whether the backend can evaluate expressions between two operators that Arrow cannot."""
 
     @property
     def collect(self) -> Callable[..., pa.Table]: ...

@@ -1,158 +1,283 @@
-"""The planner: from what is asked to how it is done. Every choice and every refusal before running is made here.
+"""The planner: from a logical tree to operators in stages. It places one operator per node, inputs first.
 
-    window                       aggregate   tactic       because
-    no overlap                   any         wid          a row is in at most one window: one partial, kept by window id
-    overlapping                  any         panes        a row is reduced once, however many windows overlap
-    either, groups are skewed    any         adaptive     sparse groups keep their few rows, dense ones partials
-    landmark                     bounded     landmark     what is closed folds into one partial a group
-    landmark                     holistic    refused      every value would be kept for ever (with a period: landmark)
-    slide-by-tuple               any         bins         a window is a run of start bins; no tuple is kept
-    rows per key                 any         partitioned  each key counts its own rows, in panes of rows
-    session                      any         sessions     fragments of a key merge as rows between them come
-    OVER                         any         over         each row is answered when its frame is complete
+    where a node runs     row-wise steps over a scan run where rows are read; all others are operators
+    which stage           that of its inputs, if their rows lie as it needs them; else a stage later (stages.py)
+    how it is done        choose.py, joining.py and grouping.py choose, give the reason and the bound, or refuse
 
-`strategy` overrides the choice where the override is legal; it never changes results.
+A new operator needs one line in `SPECS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from lowwater.aggregates.base import Aggregate, Algebra, Differential
-from lowwater.errors import BadAggregate, BadWindow, LowwaterError
-from lowwater.operators.bucket import WindowedAggregation
-from lowwater.operators.flush import EAGER, Flush
-from lowwater.query.bound import bound_text
-from lowwater.query.plan import OPERATORS, TACTICS, Input, Plan, Reason
-from lowwater.query.refuse import refuse_columns
-from lowwater.windows.context_aware import Partitioned, Session, SlideByTuple
-from lowwater.windows.context_free import ContextFree, Landmark, Sliding, TupleBased
-from lowwater.windows.over import Over
+import pyarrow as pa
 
-ANSWERED_AGAIN = ("wid", "panes", "landmark")
-"""Tactics that can answer a window more than once."""
+from lowwater.errors import CheckpointMismatch, LowwaterError
+from lowwater.joins.window_join import JoinSpec
+from lowwater.model.properties import GREATEST, LEAST
+from lowwater.operators.meld import MeldSpec
+from lowwater.operators.rowwise import DeriveSpec, MapSpec, ProjectSpec, SelectSpec
+from lowwater.operators.spec import OperatorSpec
+from lowwater.plan.inputs import Input
+from lowwater.plan.plan import VERSION, Edge, Entry, OutsideStep, Placed, Plan
+from lowwater.query.choose import aggregate_spec
+from lowwater.query.distinct import distinct_spec
+from lowwater.query.frame import Frame
+from lowwater.query.grouping import group_by_spec, joint
+from lowwater.query.joining import join_spec
+from lowwater.query.logical import (
+    Aggregate,
+    Derive,
+    Distinct,
+    Filter,
+    GroupBy,
+    Join,
+    Map,
+    Node,
+    Project,
+    Scan,
+    Union,
+    bound_to,
+    meaning,
+    scan_like,
+)
+from lowwater.query.outside import as_step, bound_outside, outside_step
+from lowwater.query.reading import read
+from lowwater.query.rules import rewritten
+from lowwater.query.stages import Arrival, Placement, pinned_placement, placement
 
-
-class Choice(NamedTuple):
-    tactic: str
-    why: str
-
-
-def plan(
-    inputs: Sequence[Input],
-    what: WindowedAggregation,
-    strategy: str = "auto",
-    flush: Flush = EAGER,
-    table: int | None = None,
-) -> Plan:
-    """Chooses the tactic, or refuses with a sentence."""
-    refuse_columns(what)
-    algebras = what.algebras()  # binds every aggregate to its column: types are refused here, before anything runs
-    # Skewed groups are a hint: it gives way to what is asked for and needs partials.
-    choice = choose(what, algebras, all(i.skewed for i in inputs) and not what.revises and table is None)
-    if strategy not in ("auto", choice.tactic):
-        choice = Choice(_override(strategy, what), f"asked for by strategy={strategy!r}")
-    reason = Reason(choice.why, bound_text(what, choice.tactic, inputs))
-    planned = Plan(tuple(inputs), what, choice.tactic, reason, flush, table)
-    _refuse_extras(planned)
-    return planned
-
-
-def choose(what: WindowedAggregation, algebras: Sequence[Algebra], skewed: bool) -> Choice:
-    window = what.window
-    if isinstance(window, Landmark):
-        if window.period is None:
-            _refuse_holistic(what, "a landmark window", "give the landmark a period, or use a bounded aggregate")
-        return Choice("landmark", "a landmark's windows only grow, so closed panes fold into one partial a group")
-    if isinstance(window, SlideByTuple):
-        rolled = f"windows are runs of start bins ({_rollups(what, algebras)})"
-        if window.every == 1 or window.order == "rank":
-            ends = "every row" if window.every == 1 else f"one row in {window.every} by time"
-            return Choice("bins", f"{ends} ends a window, known when it is final, so no row is kept: {rolled}")
-        return Choice("marked-bins", f"one arrival in {window.every} ends a window and is marked as it comes: {rolled}")
-    if isinstance(window, Partitioned):
-        when = "when it is final, in order of time" if window.order == "time" else "as it comes"
-        return Choice("partitioned", f"each key counts its own rows; a row is numbered {when}, and reduced to panes")
-    if isinstance(window, Session):
-        return Choice("sessions", "rows of a key with pauses below the gap are one fragment, and fragments merge")
-    if isinstance(window, Over):
-        if window.preceding is None:
-            _refuse_holistic(what, "all preceding rows", "bound PRECEDING, or use a bounded aggregate")
-        return Choice("over", f"each row is answered when its frame is complete ({_rollups(what, algebras)})")
-    assert isinstance(window, Sliding)
-    if skewed and not isinstance(window, TupleBased):
-        return Choice("adaptive", "most groups have few rows a window: those are kept as rows, the others as partials")
-    if window.slide >= window.range:
-        return Choice("wid", "windows do not overlap, so a row is in one window at most and is kept there")
-    return Choice(
-        "panes",
-        f"RANGE/SLIDE = {window.range / window.slide:g}, so a row is reduced once, into its pane "
-        f"({window.panes_per_window} panes a window), and windows are rolled up ({_rollups(what, algebras)})",
-    )
+SPECS: dict[type[Node], Callable[..., OperatorSpec]] = {
+    Aggregate: aggregate_spec,
+    GroupBy: group_by_spec,
+    Join: join_spec,
+    Distinct: distinct_spec,
+    Filter: lambda node: SelectSpec(node.of.schema, node.condition),
+    Derive: lambda node: DeriveSpec(node.of.schema, node.schema.field(node.name), node.expression, tuple(moved(node))),
+    Project: lambda node: ProjectSpec(node.of.schema, tuple(node.schema.names)),
+    Map: lambda node: MapSpec(node.of.schema, node.function, node.result, node.properties.hidden),
+}
+"""How each node becomes an operator."""
 
 
-def _refuse_holistic(what: WindowedAggregation, over: str, instead: str) -> None:
-    holistic = [str(a) for a in what.distinct if not a.bounded]
-    if holistic:
-        raise BadAggregate(f"{', '.join(holistic)} over {over} would keep every value for ever; {instead}.")
+@dataclass(frozen=True)
+class Planned:
+    """A plan and the frames that its entries read."""
+
+    plan: Plan
+    frames: tuple[Frame, ...]
 
 
-def _rollups(what: WindowedAggregation, algebras: Sequence[Algebra]) -> str:
-    asked = dict.fromkeys(i for _, i in what.outputs())
-    return "; ".join(f"{what.distinct[i]}: {_rollup(what.distinct[i], algebras[i])}" for i in asked)
+def plan(root: Node, late: bool = True, pinned: Mapping[str, Any] | None = None) -> Planned:
+    """Plans a tree, or refuses it with a sentence. `late` reads inputs whole, for the late output.
 
-
-def _rollup(aggregate: Aggregate, algebra: Algebra) -> str:
-    if not aggregate.bounded:
-        return "holistic, values kept per pane and merged by rank"
-    if algebra.exact_inverse:
-        return "differential, by differences of prefix sums"
-    if aggregate.differential is Differential.FULL:
-        return "differential but rounding, so panes are combined by doubling"
-    return "not differential, panes are combined by doubling"
-
-
-def _override(strategy: str, what: WindowedAggregation) -> str:
-    known = ["wid", "panes", "landmark", "buffer", "adaptive"]
-    if strategy not in [*TACTICS, *OPERATORS]:
-        raise LowwaterError(f"strategy={strategy!r} is unknown; use auto, {', '.join(known)}.")
-    if not isinstance(what.window, ContextFree):
-        raise BadWindow(f"strategy={strategy!r} is not for this window, which has one strategy only; leave it out.")
-    if strategy not in known:
-        raise BadWindow(f"strategy={strategy!r} is for other kinds of windows; use auto, {', '.join(known)}.")
-    if isinstance(what.window, TupleBased) and strategy in ("buffer", "adaptive"):
-        raise BadWindow(f"strategy={strategy!r} keeps rows by time, but this window counts them; use wid or panes.")
-    if isinstance(what.window, Landmark) and strategy in ("wid", "panes", "adaptive"):
-        raise BadWindow(
-            f"strategy={strategy!r} would enumerate the open id range of a landmark window; use landmark or buffer."
+    `pinned` are the choices that the checkpoint was made with. The planner follows them, so that a better planner does
+    not orphan a running query.
+    """
+    if pinned is not None and pinned.get("version") != VERSION:
+        raise CheckpointMismatch(
+            f"The checkpoint pins a plan of version {pinned.get('version')}, this lowwater reads version {VERSION}; "
+            "use a matching version or a new checkpoint."
         )
-    if isinstance(what.window, Sliding) and strategy == "landmark":
-        raise BadWindow("strategy='landmark' is for RANGE ALL; this window has a RANGE.")
-    return strategy
+    refuse_backends(root)
+    for node in root.walk():  # refuse the query as it was written, before any rule rewrites it
+        if isinstance(node, Aggregate | GroupBy | Join | Distinct):
+            SPECS[type(node)](node)
+    text = json.dumps(meaning(root), default=str)
+    whole = late if pinned is None else bool(pinned["whole"])  # state may hold columns that only the late output reads
+    return Planning(pinned).planned(rewritten(root, whole), root, text, whole)
 
 
-def _refuse_extras(planned: Plan) -> None:
-    """Early answers, revisions, flushing and the low-level table, where they cannot work."""
-    what, tactic, flush, table = planned.what, planned.tactic, planned.flush, planned.table
-    if what.late not in ("include", "drop"):
-        raise LowwaterError(f"late={what.late!r} is unknown; use 'include' (in open windows) or 'drop' (from all).")
-    if what.late == "drop" and tactic in OPERATORS:
-        raise BadWindow("late='drop' is for rows in several windows; here a late row is in none and dropped anyway.")
-    if what.revises and (tactic not in ANSWERED_AGAIN or not what.anchored):
-        raise BadWindow(
-            "emit(early=, allowed_lateness=) works for sliding, tumbling and landmark windows kept as partials from a "
-            "known origin; leave it out here."
+class Planning:
+    """One run of the planner over one tree: collects inputs, frames, entries, operators and edges."""
+
+    def __init__(self, pinned: Mapping[str, Any] | None) -> None:
+        self._pinned = pinned
+        self._inputs: list[Input] = []
+        self._frames: list[Frame] = []
+        self._nodes: list[Node] = []
+        self._entries: list[Entry] = []
+        self._operators: list[Placed] = []
+        self._edges: list[Edge] = []
+
+    def planned(self, tree: Node, root: Node, text: str, late: bool) -> Planned:
+        arrival = self._place(tree)
+        if arrival.operator is None:  # an input or a union by itself: rows pass as they are
+            arrival = self._operator(MeldSpec(tree.schema, _attributes(tree), 1), [arrival], [tree])
+        shown = tuple(root.properties.visible.names)
+        last = self._operators[arrival.operator or 0]
+        emitted = (
+            tuple(name for name in shown if name in last.spec.result.names)
+            if not arrival.outside
+            else tuple(last.spec.result.names)
         )
-    if what.lateness and isinstance(what.window, TupleBased):
-        raise BadWindow("allowed_lateness= is for late rows, but rows that are counted as they come are never late.")
-    if flush.name != "eager" and (not isinstance(what.window, ContextFree) or what.revises):
-        raise BadWindow(
-            f"emit(flush=) delays answers by windows, so it needs windows over time or rows that close in order, "
-            f"each answered once; leave out the {flush.name} flush here."
+        plan = Plan(
+            tuple(self._inputs),
+            tuple(self._entries),
+            tuple(self._operators),
+            tuple(self._edges),
+            arrival.operator or 0,
+            emitted,
+            text,
+            (*arrival.outside, OutsideStep("project", columns=shown)) if arrival.outside else (),
+            pa.schema([pa.field(f.name, f.type) for f in root.properties.visible]),
+            late,
         )
-    if table is not None:
-        if isinstance(table, bool) or table < 1:
-            raise LowwaterError(f"table= is the number of entries of the low-level table and at least 1, not {table}.")
-        if planned.sends_rows or tactic not in ANSWERED_AGAIN:
-            raise BadWindow("table= reduces rows at the source by pane, which this window does not do; leave it out.")
+        return Planned(plan, tuple(self._frames))
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _place(self, node: Node) -> Arrival:
+        if scan_like(node):
+            return self._scan(node)
+        if isinstance(node, Union):
+            members = tuple(self._place(one) for one in node.inputs)
+            return Arrival(members=members)
+        inputs = [self._place(one) for one in node.inputs]
+        if (step := outside_step(node)) is not None:
+            if not node.backend.outside:
+                bound_outside(node)  # raises the refusal, which names what Arrow lacks
+            return replace(inputs[0], outside=(*inputs[0].outside, step))
+        if inputs[0].outside and isinstance(node, Filter | Derive | Project | Map):
+            return replace(inputs[0], outside=(*inputs[0].outside, as_step(node)))
+        spec = self._spec(node)
+        return self._operator(spec, inputs, node.inputs)
+
+    def _spec(self, node: Node) -> OperatorSpec:
+        if isinstance(node, GroupBy) and joint(node):
+            below = self._operators[-1]
+            assert isinstance(below.spec, JoinSpec)
+            self._operators[-1] = replace(below, spec=replace(below.spec, joint=True))
+        return SPECS[type(node)](node)
+
+    def _choice(self, arrivals: list[Arrival]) -> Mapping[str, Any] | None:
+        """The pinned choices of the next operator. Unions in front of it are operators too."""
+        if self._pinned is None:
+            return None
+        place = len(self._operators) + sum(len(arrival.flat) > 1 for arrival in arrivals)
+        found: Mapping[str, Any] = self._pinned["operators"][place]
+        return found
+
+    def _scan(self, node: Node) -> Arrival:
+        found = read(node)
+        declared = found.scan.input
+        if all(known is not declared for known in self._inputs):
+            refuse_name(declared, self._inputs)
+            self._inputs.append(declared)
+        same = [i for i, known in enumerate(self._nodes) if known is node]
+        if not same:
+            self._nodes.append(node)
+            self._frames.append(found.frame)
+        entry = Entry(
+            input=next(i for i, known in enumerate(self._inputs) if known is declared),
+            frame=same[0] if same else len(self._frames) - 1,
+            schema=found.frame.schema,
+            marked=found.marked,
+            ends=found.ends,
+            moves=found.moves,
+            steps=found.steps,
+        )
+        return Arrival(entry=entry)
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def _operator(self, spec: OperatorSpec, arrivals: list[Arrival], nodes: Any) -> Arrival:
+        """Places an operator behind its inputs: its stage, its entries and its edges."""
+        pinned = self._choice(arrivals)
+        at = placement(spec, arrivals) if pinned is None else pinned_placement(pinned)
+        if any(arrival.crosses(at.stage) for arrival in arrivals):
+            spec = spec.behind_shuffle()
+        if pinned is not None:
+            spec = spec.as_pinned(pinned)
+        heads = []  # melds of unions come before the operator that reads them
+        for port, arrival in enumerate(arrivals):
+            flat = arrival.flat
+            if len(flat) > 1:
+                properties = nodes[port].properties
+                whole = bool(properties.ends)
+                heads.append((port, MeldSpec(properties.schema, _attributes(nodes[port]), len(flat), whole)))
+        number = len(self._operators) + len(heads)
+        melds = {}
+        for port, meld in heads:
+            melds[port] = len(self._operators)
+            self._put(meld, at, (at.routes[port],) * meld.ports, (nodes[port].properties.attribute,) * meld.ports)
+            self._edges.append(Edge(melds[port], number, port))
+        times = tuple(spec.timed_by(port) or nodes[port].properties.attribute for port in range(len(arrivals)))
+        self._put(spec, at, at.routes, times)
+        for port, arrival in enumerate(arrivals):
+            for place, one in enumerate(arrival.flat):
+                target = (melds[port], place) if port in melds else (number, port)
+                self._connect(one, target, (number, port), at, nodes[port])
+        return Arrival(operator=number, stage=at.stage, key=spec.partitioned(at.routes))
+
+    def _put(self, spec: OperatorSpec, at: Placement, routes: Any, times: Any) -> None:
+        same = sum(placed.spec.name == spec.name for placed in self._operators)
+        label = spec.name if not same else f"{spec.name} {same + 1}"
+        self._operators.append(Placed(spec, at.stage, label, tuple(routes), tuple(times)))
+
+    def _connect(
+        self, arrival: Arrival, target: tuple[int, int], reader: tuple[int, int], at: Placement, node: Node
+    ) -> None:
+        route = at.routes[reader[1]]
+        if arrival.entry is not None:
+            known = [e for e in self._entries if e.stage == at.stage and e.input == arrival.entry.input]
+            self._entries.append(
+                replace(
+                    arrival.entry,
+                    stage=at.stage,
+                    operator=target[0],
+                    port=target[1],
+                    reader=reader,
+                    route=route,
+                    learns=not known,
+                )
+            )
+            return
+        assert arrival.operator is not None
+        crosses = arrival.stage < at.stage or bool(arrival.outside)
+        schema = node.schema if arrival.outside else None
+        self._edges.append(
+            Edge(
+                arrival.operator,
+                *target,
+                crosses,
+                reader,
+                route,
+                tuple(p.attribute for p in node.properties.progress),
+                at.why if crosses else "",
+                schema,
+                arrival.outside,
+            )
+        )
+
+
+def _attributes(node: Node) -> tuple[str, ...]:
+    return tuple(p.attribute for p in node.properties.progress if p.attribute in node.schema.names)
+
+
+def moved(node: Derive) -> list[tuple[str, int]]:
+    """The attributes that a new column moves with, and how far it is ahead of them."""
+    found = [(p.attribute, ahead) for p, ahead in node.moves]
+    bound = bound_to(node.expression, node.of.schema)
+    if bound is not None and bound.extreme is not None:
+        found.append((GREATEST if bound.extreme[0] == "greatest" else LEAST, 0))
+    return found
+
+
+def refuse_name(new: Input, known: list[Input]) -> None:
+    """Two inputs must not share a name: it identifies them in metrics, in the late output and in the checkpoint."""
+    if any(other.name == new.name for other in known):
+        raise LowwaterError(f"Two streams of the query are named {new.name!r}; name them apart by stream(..., name=).")
+
+
+def refuse_backends(root: Node) -> None:
+    """All inputs of a query must be on one backend."""
+    names = {node.frame.backend.name for node in root.walk() if isinstance(node, Scan)}
+    if len(names) > 1:
+        raise LowwaterError(
+            f"A query runs in one place, but its inputs are {' and '.join(sorted(names))}; give all of them as Spark "
+            "DataFrames, or all as Arrow tables."
+        )

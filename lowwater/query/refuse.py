@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
-from lowwater.errors import BadAggregate, BadProgress, LowwaterError, UnknownColumn
+from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
+from lowwater.model.properties import Properties
+from lowwater.model.words import listed
 from lowwater.operators.aggregation import LATE_COLUMNS
-from lowwater.operators.bucket import EMITTED, WindowedAggregation
+from lowwater.operators.bucket import EMITTED, WindowedAggregation, WindowKind
+from lowwater.windows.context_aware import Partitioned
+from lowwater.windows.context_free import TupleBased
 from lowwater.windows.over import Over
 
 RESERVED = ("wid", "window_start", "window_end")
@@ -25,22 +31,75 @@ def refuse_columns(what: WindowedAggregation) -> None:
             raise LowwaterError(
                 f"group_by() cannot group by {name!r} of type {type}; cast it or select its parts first."
             )
-    for name in what.schema.names:
-        if name in LATE_COLUMNS:
-            raise LowwaterError(f"The stream has a column {name!r}, which the late output adds itself; rename it.")
-        if name.startswith("__lw_"):
-            raise LowwaterError(f"The stream has a column {name!r}; names that begin with __lw_ are lowwater's own.")
+    refuse_own_names(what.schema)
     names = list(what.schema.names) if over else [*reserved, *what.group_by]
     for name, _ in what.aggregates:
         if name in names:
             raise LowwaterError(f"The result would have two columns named {name!r}; give the aggregate another name.")
         names.append(name)
-    if not what.aggregates:
-        raise BadAggregate("agg() needs at least one aggregate, as in agg(n=lw.count()).")
+
+
+def refuse_own_names(schema: pa.Schema) -> None:
+    """Refuses columns whose names are those that lowwater adds to rows."""
+    for name in schema.names:
+        if name in LATE_COLUMNS:
+            raise LowwaterError(f"The stream has a column {name!r}, which the late output adds itself; rename it.")
+        if name.startswith("__lw_"):
+            raise LowwaterError(f"The stream has a column {name!r}; names that begin with __lw_ are lowwater's own.")
+
+
+def refuse_time(window: WindowKind, time: str, groups: Sequence[str], before: Properties) -> None:
+    """Refuses windows over a time that does not progress, that can be null, or whose ties have no order."""
+    refuse_revisions(before, "A window")
+    if before.ends:
+        raise LowwaterError("unique() and ends() are for joins; a window aggregation has no use of ended values.")
+    own = before.progressing(time)
+    if own is None:
+        since = before.silent or _progresses(before)
+        raise BadWindow(f"Windows over {time!r} would not close before the stream ends, since {since}.")
+    if own.nullable:
+        there = [p.attribute for p in before.progress if not p.nullable and p.attribute in before.schema.names]
+        instead = f"use over={there[0]!r}" if there else "use group_by()"
+        raise BadWindow(f"Rows that stay alone in the join have no {time!r} for windows to be over; {instead}.")
+    by_arrival = getattr(window, "order", None) in ("arrival", "row-num") and getattr(window, "every", 2) > 1
+    by_time = isinstance(window, Partitioned) or (isinstance(window, Over) and window.frame == "rows")
+    if before.derived and (isinstance(window, TupleBased) or by_time):
+        _refuse_ties(time, groups, before)
+    if before.derived and (isinstance(window, TupleBased) or by_arrival):
+        raise BadWindow(
+            "Results of another operator have no order of arrival to count rows by; count them by time, order='time'."
+        )
+
+
+def _refuse_ties(time: str, groups: Sequence[str], before: Properties) -> None:
+    """Refuses counting rows by time if two rows of a partition can have the same time."""
+    if before.identified is None:
+        raise BadWindow(
+            f"Several results can have the same {time!r} here, and nothing orders them for rows to be counted; use a "
+            "window over time."
+        )
+    if not set(before.identified) <= {*groups, time}:
+        raise BadWindow(
+            f"Several results can have the same {time!r} here, and nothing orders them for rows to be counted; use "
+            f"partition_by={list(before.identified)}, or a window over time."
+        )
+
+
+def refuse_revisions(before: Properties, follower: str) -> None:
+    if before.again:
+        raise LowwaterError(
+            f"{follower} cannot follow, because {before.again}, which would be counted twice; leave that out, or let "
+            "it be the last step of the query."
+        )
+
+
+def _progresses(before: Properties) -> str:
+    names = [p.attribute for p in before.progress if p.attribute in before.schema.names]
+    return f"the rows progress on {listed(names)}" if names else "the rows do not progress on any column"
 
 
 def groupable(type: pa.DataType) -> bool:
-    """Types whose values can be told apart and hashed for ever: those that Spark can group by."""
+    """Whether a type can be grouped by: its values can be compared and hashed, as in Spark."""
     t = pa.types
     plain = t.is_boolean(type) or t.is_signed_integer(type) or t.is_float32(type) or t.is_float64(type)
     small = type in (pa.uint8(), pa.uint16(), pa.uint32()) or t.is_date32(type) or t.is_timestamp(type)

@@ -1,4 +1,4 @@
-"""From the window a user writes to the window that runs: lengths in ticks or rows, and which kind they make.
+"""Turns the arguments of `window()` into a window kind: lengths become ticks or rows.
 
 RANGE      SLIDE     kind
 a length   a length  sliding or tumbling (Sliding)                                              W1, W2
@@ -32,7 +32,7 @@ def window_of(
     partitioned: bool = False,
     order: str | None = None,
 ) -> tuple[WindowKind, bool]:
-    """The window a user asked for, and whether its origin is known now."""
+    """The window kind of these arguments, and whether its origin is known already."""
     range_rows, slide_rows = rows_of(range), None if slide is None else rows_of(slide)
     if order is not None and order not in ORDERS:
         raise BadWindow(f"order={order!r} is unknown; rows are counted by 'time' or by 'arrival'.")

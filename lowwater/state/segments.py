@@ -1,8 +1,8 @@
 """Segments: immutable named tables as bytes, the unit in which state is written, fetched and cached.
 
 A segment's id is the hash of its content. Two segments of one id are therefore the same, whichever attempt of whichever
-worker wrote them, and a cache keyed by id can be stale only in what it lacks. A batch writes the segments it made and
-deletes those it made dead; everything else stays as it is.
+worker wrote them, and a cache keyed by path and id can be stale only in what it lacks. A batch writes the segments it
+made and deletes those it made dead; everything else stays as it is (store.py).
 
 Layout: magic "LW", version, number of tables, then for each table its name, rows, length and an Arrow IPC stream.
 """
@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
-from typing import Generic, TypeVar
 
 import pyarrow as pa
 
 from lowwater.errors import CheckpointMismatch
 
 _MAGIC = b"LW"
-VERSION = 2
-T = TypeVar("T")
+VERSION = 3
 
 
 def pack(tables: dict[str, pa.Table]) -> bytes:
@@ -65,36 +62,13 @@ def unpack(data: bytes | memoryview) -> dict[str, pa.Table]:
     return tables
 
 
-@dataclass(frozen=True)
-class Segment(Generic[T]):
-    """An immutable piece of state: the decoded value and, once written, its id and size."""
-
-    value: T
-    id: str
-    data: bytes | None
-    size: int
-
-    @staticmethod
-    def of(value: T, tables: dict[str, pa.Table]) -> Segment[T]:
-        data = pack(tables)
-        return Segment(value, blake2b(data, digest_size=16).hexdigest(), data, len(data))
-
-
-class Stored(Segment[T]):
-    """A segment in the state store: its value is decoded when somebody first looks at it, and not before."""
-
-    def __init__(self, id: str, data: bytes | None, size: int, decode: Callable[[], T]) -> None:
-        for name, value in (("id", id), ("data", data), ("size", size), ("_decode", decode)):
-            object.__setattr__(self, name, value)
-
-    @cached_property
-    def value(self) -> T:
-        found: T = self._decode()  # type: ignore[attr-defined]
-        return found
+def hash_of(data: bytes) -> str:
+    """The id of a segment."""
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 class SegmentCache:
-    """Decoded segments by id, least recently used first out, at most `budget` bytes of encoded size.
+    """Decoded values by key, least recently used first out, at most `budget` bytes of encoded size.
 
     It lives as long as the worker process. Shards move between workers from batch to batch: what a worker lacks it
     fetches from the state store, which alone is the truth.
@@ -103,29 +77,47 @@ class SegmentCache:
     def __init__(self, budget: int = 512 << 20) -> None:
         self._budget = budget
         self._held = 0
-        self._values: OrderedDict[str, tuple[object, int]] = OrderedDict()
+        self._values: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self.hits = 0
         self.misses = 0
 
-    def get(self, id: str, size: int, load: Callable[[], object]) -> object:
-        found = self._values.get(id)
+    def get(self, key: Hashable, size: int, load: Callable[[], object]) -> object:
+        found = self._values.get(key)
         if found is not None:
             self.hits += 1
-            self._values.move_to_end(id)
+            self._values.move_to_end(key)
             return found[0]
         self.misses += 1
         value = load()
-        self.put(id, size, value)
+        self.put(key, size, value)
         return value
 
-    def put(self, id: str, size: int, value: object) -> None:
-        if id in self._values:
+    def put(self, key: Hashable, size: int, value: object) -> None:
+        if key in self._values:
             return
-        self._values[id] = (value, size)
+        self._values[key] = (value, size)
         self._held += size
         while self._held > self._budget and len(self._values) > 1:
             _, (_, dropped) = self._values.popitem(last=False)
             self._held -= dropped
+
+    def of(self, query: str) -> QueryCache:
+        """The part of one query: the same bytes at the same path may mean different things to two queries."""
+        return QueryCache(self, query)
+
+
+@dataclass(frozen=True)
+class QueryCache:
+    """Decoded values of one query, by path and id."""
+
+    shared: SegmentCache
+    query: str
+
+    def get(self, path: str, id: str, size: int, load: Callable[[], object]) -> object:
+        return self.shared.get((self.query, path, id), size, load)
+
+    def put(self, path: str, id: str, size: int, value: object) -> None:
+        self.shared.put((self.query, path, id), size, value)
 
 
 CACHE = SegmentCache()

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 import lowwater as lw
+from lowwater.expressions import Expression
 from lowwater.joins.count_join import CountJoin
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.ordered_join import OPIBJoin, OPOBJoin
@@ -26,21 +26,27 @@ from lowwater.operators.base import Operator
 from lowwater.operators.bins import Bins, MarkedBins
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buffered_aggregate import RowBuffer
+from lowwater.operators.distinct import Distinct, DropDuplicates, DupElim
+from lowwater.operators.flush import Flush, lazy_flush, slow_flush
+from lowwater.operators.flushing import Flushing
 from lowwater.operators.group_by import GroupBy, Grouping
 from lowwater.operators.meld import Meld
 from lowwater.operators.ordered import InOrder, Merge, Sort
+from lowwater.operators.origin import FromFirst
 from lowwater.operators.over_aggregate import OverAggregate
 from lowwater.operators.paned_aggregate import LandmarkPartials, PanePartials
 from lowwater.operators.partitioned_aggregate import PartitionedAggregate
+from lowwater.operators.rowwise import Derive, Map, Project, Select, holding
 from lowwater.operators.session_aggregate import SessionAggregate
-from lowwater.operators.stateless import Apply, Project, Select
 from lowwater.operators.wid_aggregate import WindowPartials
 from lowwater.operators.window_aggregate import Keeping, WindowAggregate
+from lowwater.state.store import Store
 from lowwater.windows.context_aware import Partitioned, Session, SlideByTuple
 from lowwater.windows.context_free import Landmark, Sliding
 from lowwater.windows.over import Over
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
+TIME, LATER = SCHEMA.field("ts"), pa.field("later", pa.int64())
 Row = dict[str, Any]
 Window = Sliding | Landmark
 
@@ -63,62 +69,102 @@ class Recipe:
 
     name: str
     operator: type[Operator]
-    open: Callable[[Any], Operator]
+    open_on: Callable[[Any, Store | None], Operator]
     windows: st.SearchStrategy[Any] = st.none()  # noqa: RUF009
     ports: int = 1
     keeping: type[Keeping] | None = None
+    derived: Callable[[Row], Row] = lambda row: {}
+    """Attributes of a result that follow from its columns, and that punctuation may speak of."""
+
+    def open(self, window: Any, store: Store | None = None) -> Operator:
+        return self.open_on(window, store)
 
     @property
     def guards(self) -> bool:
         """Whether rows that violate punctuation go to a late output; the others pass on what they get."""
-        return issubclass(self.operator, Aggregation | InOrder | OAJoin | CountJoin)
+        return issubclass(self.operator, Aggregation | InOrder | OAJoin | CountJoin | Flushing | FromFirst | DupElim)
 
 
-def windowed(keeping: type[Keeping], holistic: bool) -> Callable[[Window], Operator]:
-    def open(window: Window) -> Operator:
-        aggregates = BOUNDED | (HOLISTIC if holistic else {})
-        return WindowAggregate(WindowedAggregation(window, "ts", SCHEMA, ("k",), tuple(aggregates.items())), keeping)
+def asked(window: Any, holistic: bool = True, anchored: bool = True) -> WindowedAggregation:
+    aggregates = BOUNDED | (HOLISTIC if holistic else {})
+    return WindowedAggregation(window, "ts", SCHEMA, ("k",), tuple(aggregates.items()), anchored)
+
+
+def windowed(keeping: type[Keeping], holistic: bool) -> Callable[[Window, Store | None], Operator]:
+    return lambda window, store: WindowAggregate(asked(window, holistic), keeping, store)
+
+
+def flushing(policy: Flush) -> Callable[[Window, Store | None], Operator]:
+    def open(window: Window, store: Store | None) -> Operator:
+        store = store or Store()
+        return Flushing(WindowAggregate(asked(window), PanePartials, store.at("aggregation")), policy, 1, store)
 
     return open
 
 
-def sessions(window: Session) -> Operator:
+def from_first(window: Sliding, store: Store | None) -> Operator:
+    what = asked(window, anchored=False)
+    return FromFirst(what, lambda what, store: WindowAggregate(what, PanePartials, store), store)
+
+
+def ends(row: Row) -> Row:
+    """The last tick of a window that ends exclusively."""
+    return {"window_time": row["window_end"] - 1}
+
+
+def ends_inclusively(row: Row) -> Row:
+    return {"window_time": row["window_end"]}
+
+
+def extremes(*times: str) -> Callable[[Row], Row]:
+    """The greatest and the least time of a result, without those that are missing."""
+
+    def derived(row: Row) -> Row:
+        known = [row[name] for name in times if row[name] is not None]
+        return {OAJoin.GREATEST: max(known), OAJoin.LEAST: min(known)}
+
+    return derived
+
+
+def sessions(window: Session, store: Store | None) -> Operator:
+    return SessionAggregate(asked(window), store)
+
+
+def partitioned(window: Partitioned, store: Store | None) -> Operator:
+    return PartitionedAggregate(asked(window), store)
+
+
+def over(window: Over, store: Store | None) -> Operator:
+    return OverAggregate(asked(window, window.preceding is not None), store)
+
+
+def grouped(*by: str) -> Callable[[Any, Store | None], Operator]:
     aggregates = BOUNDED | HOLISTIC
-    return SessionAggregate(WindowedAggregation(window, "ts", SCHEMA, ("k",), tuple(aggregates.items())))
+    return lambda _, store: GroupBy(Grouping(SCHEMA, by, tuple(aggregates.items()), ("ts",)), store)
 
 
-def partitioned(window: Partitioned) -> Operator:
-    aggregates = BOUNDED | HOLISTIC
-    return PartitionedAggregate(WindowedAggregation(window, "ts", SCHEMA, ("k",), tuple(aggregates.items())))
-
-
-def over(window: Over) -> Operator:
-    aggregates = BOUNDED | (HOLISTIC if window.preceding is not None else {})
-    return OverAggregate(WindowedAggregation(window, "ts", SCHEMA, ("k",), tuple(aggregates.items())))
-
-
-def grouped(*by: str) -> Callable[[Any], Operator]:
-    aggregates = BOUNDED | HOLISTIC
-    return lambda _: GroupBy(Grouping(SCHEMA, by, tuple(aggregates.items()), ("ts",)))
+def dropping(*on: str) -> Callable[[Any, Store | None], Operator]:
+    return lambda within, store: DropDuplicates(SCHEMA, on, "ts", within, store)
 
 
 def joining(
-    operator: Callable[[WindowJoin], Operator], how: str = "inner", sides: int = 2
-) -> Callable[[Any], Operator]:
+    operator: Callable[..., Operator], how: str = "inner", sides: int = 2, **options: Any
+) -> Callable[[Any, Store | None], Operator]:
     """A join of streams of the same schema on their key; `window` is a band's waits, or a grid."""
 
-    def open(window: Any) -> Operator:
+    def open(window: Any, store: Store | None) -> Operator:
         names = ("l", "r", "s")[:sides]
         grid, waits = (window, (0,) * sides) if isinstance(window, Sliding) else (None, window)
-        return operator(WindowJoin(tuple(JoinSide(n, SCHEMA, "ts", ("k",)) for n in names), waits, how, grid))
+        what = WindowJoin(tuple(JoinSide(n, SCHEMA, "ts", ("k",)) for n in names), waits, how, grid)
+        return operator(what, store=store, **options)
 
     return open
 
 
-def counting(window: tuple[Any, Any]) -> Operator:
+def counting(window: tuple[Any, Any], store: Store | None) -> Operator:
     rows, waits = window
     sides = tuple(JoinSide(n, SCHEMA, "ts", ("k",)) for n in ("l", "r"))
-    return CountJoin(WindowJoin(sides, waits, rows=rows))
+    return CountJoin(WindowJoin(sides, waits, rows=rows), extremes=True, store=store)
 
 
 length, origin = st.integers(1, 9), st.integers(-7, 7)
@@ -133,9 +179,16 @@ wait = st.integers(0, 9)
 band = st.tuples(wait, wait)
 tuple_counts = st.sampled_from([((2, 3), (None, None)), ((2, None), (None, 4)), ((None, 1), (3, None))])
 
+both = extremes("l_ts", "r_ts")
+
 RECIPES = [
     Recipe("oa-join", OAJoin, joining(OAJoin), band | st.just((9, -2)), ports=2),
-    Recipe("oa-join, joint", OAJoin, joining(lambda what: OAJoin(what, joint=True)), band, ports=2),
+    Recipe("oa-join, extremes", OAJoin, joining(OAJoin, extremes=True), band | sliding, 2, derived=both),
+    Recipe("oa-join, left, extremes", OAJoin, joining(OAJoin, "left", extremes=True), band | sliding, 2, derived=both),
+    Recipe("oa-join, full, extremes", OAJoin, joining(OAJoin, "full", extremes=True), band | sliding, 2, derived=both),
+    Recipe("oa-join, anti, extremes", OAJoin, joining(OAJoin, "anti", extremes=True), band, 2, derived=extremes("ts")),
+    Recipe("pwjoin, right, extremes", PWJoin, joining(PWJoin, "right", extremes=True), band, 2, derived=both),
+    Recipe("oa-join, joint", OAJoin, joining(OAJoin, joint=True), band, ports=2),
     Recipe("oa-join, left", OAJoin, joining(OAJoin, "left"), band | sliding, ports=2),
     Recipe("oa-join, full", OAJoin, joining(OAJoin, "full"), band | sliding, ports=2),
     Recipe("oa-join, semi", OAJoin, joining(OAJoin, "semi"), band, ports=2),
@@ -145,36 +198,71 @@ RECIPES = [
     Recipe("pwjoin, full", PWJoin, joining(PWJoin, "full"), band, ports=2),
     Recipe("pwjoin of three", PWJoin, joining(PWJoin, sides=3), st.tuples(wait, wait, wait), ports=3),
     Recipe("pjoin", PWJoin, joining(pjoin), st.just((None, None)), ports=2),
-    Recipe("count join", CountJoin, counting, tuple_counts, ports=2),
+    Recipe("count join", CountJoin, counting, tuple_counts, ports=2, derived=both),
     Recipe("opob", OPOBJoin, joining(OPOBJoin), band, ports=2),
     Recipe("opib", OPIBJoin, joining(OPIBJoin), band, ports=2),
-    Recipe("select", Select, lambda _: Select(lambda rows: np.asarray(pc.greater(rows["v"].fill_null(0), 0)))),
-    Recipe("project", Project, lambda _: Project(["ts", "v"])),
-    Recipe("project without progress", Project, lambda _: Project(["k"])),
+    Recipe("select", Select, lambda _, store: Select(holding(Expression.condition("v > 0", SCHEMA)), store)),
+    Recipe("derive", Derive, lambda _, store: Derive(LATER, Expression.of("ts + 1", SCHEMA), [("ts", 1)], store)),
+    Recipe("derive over", Derive, lambda _, store: Derive(TIME, Expression.of("v", SCHEMA), (), store)),
+    Recipe("project", Project, lambda _, store: Project(["ts", "v"], store)),
+    Recipe("project without progress", Project, lambda _, store: Project(["k"], store)),
     Recipe(
-        "apply",
-        Apply,
-        lambda _: Apply(lambda rows: rows.append_column("w", pc.add(rows["ts"], 1)), ["ts", "k", "v"]),
+        "map",
+        Map,
+        lambda _, store: Map(lambda rows: rows.append_column("w", pc.add(rows["ts"], 1)), ["ts", "k", "v"], store),
     ),
-    Recipe("meld of one", Meld, lambda _: Meld("ts", 1)),
-    Recipe("meld of three", Meld, lambda _: Meld("ts", 3), ports=3),
+    Recipe("meld of one", Meld, lambda _, store: Meld(("ts",), 1, store)),
+    Recipe("meld of three", Meld, lambda _, store: Meld(("ts",), 3, store), ports=3),
+    Recipe("meld on two attributes", Meld, lambda _, store: Meld(("v", "ts"), 2, store), ports=2),
     Recipe("group by nothing", GroupBy, grouped()),
     Recipe("group by key", GroupBy, grouped("k")),
     Recipe("group by time", GroupBy, grouped("ts")),
     Recipe("group by key and time", GroupBy, grouped("k", "ts")),
+    Recipe("distinct", Distinct, lambda _, store: Distinct(SCHEMA, SCHEMA.names, "ts", store)),
+    Recipe("distinct key and time", Distinct, lambda _, store: Distinct(SCHEMA, ("k", "ts"), "ts", store)),
+    Recipe("drop duplicates", DropDuplicates, dropping("k"), wait),
+    Recipe("drop duplicates of one time", DropDuplicates, dropping("v"), st.just(0)),
     Recipe("over", OverAggregate, over, frames),
-    Recipe("merge of one", Merge, lambda _: Merge(SCHEMA, "ts", 1)),
-    Recipe("merge of three", Merge, lambda _: Merge(SCHEMA, "ts", 3), ports=3),
-    Recipe("sort", Sort, lambda _: Sort(SCHEMA, "ts", slack=7)),
-    Recipe("sort without slack", Sort, lambda _: Sort(SCHEMA, "ts", slack=0)),
-    Recipe("wid", WindowAggregate, windowed(WindowPartials, True), sliding, keeping=WindowPartials),
-    Recipe("panes", WindowAggregate, windowed(PanePartials, True), sliding, keeping=PanePartials),
-    Recipe("landmark", WindowAggregate, windowed(LandmarkPartials, False), landmark, keeping=LandmarkPartials),
-    Recipe("landmark anew", WindowAggregate, windowed(LandmarkPartials, True), periodic, keeping=LandmarkPartials),
-    Recipe("adaptive", WindowAggregate, windowed(AdaptivePartials, True), sliding, keeping=AdaptivePartials),
-    Recipe("buffer", WindowAggregate, windowed(RowBuffer, False), sliding | landmark | periodic, keeping=RowBuffer),
-    Recipe("bins", WindowAggregate, windowed(Bins, True), by_rank, keeping=Bins),
-    Recipe("marked bins", WindowAggregate, windowed(MarkedBins, True), by_arrival, keeping=MarkedBins),
+    Recipe("merge of one", Merge, lambda _, store: Merge(SCHEMA, "ts", 1, store)),
+    Recipe("merge of three", Merge, lambda _, store: Merge(SCHEMA, "ts", 3, store), ports=3),
+    Recipe("sort", Sort, lambda _, store: Sort(SCHEMA, "ts", slack=7, store=store)),
+    Recipe("sort without slack", Sort, lambda _, store: Sort(SCHEMA, "ts", slack=0, store=store)),
+    Recipe("wid", WindowAggregate, windowed(WindowPartials, True), sliding, keeping=WindowPartials, derived=ends),
+    Recipe("panes", WindowAggregate, windowed(PanePartials, True), sliding, keeping=PanePartials, derived=ends),
+    Recipe(
+        "landmark", WindowAggregate, windowed(LandmarkPartials, False), landmark, keeping=LandmarkPartials, derived=ends
+    ),
+    Recipe(
+        "landmark anew",
+        WindowAggregate,
+        windowed(LandmarkPartials, True),
+        periodic,
+        keeping=LandmarkPartials,
+        derived=ends,
+    ),
+    Recipe(
+        "adaptive", WindowAggregate, windowed(AdaptivePartials, True), sliding, keeping=AdaptivePartials, derived=ends
+    ),
+    Recipe(
+        "buffer",
+        WindowAggregate,
+        windowed(RowBuffer, False),
+        sliding | landmark | periodic,
+        keeping=RowBuffer,
+        derived=ends,
+    ),
+    Recipe("bins", WindowAggregate, windowed(Bins, True), by_rank, keeping=Bins, derived=ends_inclusively),
+    Recipe(
+        "marked bins",
+        WindowAggregate,
+        windowed(MarkedBins, True),
+        by_arrival,
+        keeping=MarkedBins,
+        derived=ends_inclusively,
+    ),
+    Recipe("from the first row", FromFirst, from_first, sliding, derived=ends),
+    Recipe("slow flush", Flushing, flushing(slow_flush(2, windows=2)), sliding, derived=ends),
+    Recipe("lazy flush", Flushing, flushing(lazy_flush(2, entries=2)), sliding, derived=ends),
     Recipe("partitioned", PartitionedAggregate, partitioned, counts),
-    Recipe("session", SessionAggregate, sessions, st.builds(Session, length)),
+    Recipe("session", SessionAggregate, sessions, st.builds(Session, length), derived=ends),
 ]

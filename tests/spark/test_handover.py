@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import lowwater as lw
 from lowwater.backends.spark import session
 from lowwater.backends.spark.frame import frame
-from lowwater.backends.spark.handover import Restored, gathered, reduces
+from lowwater.backends.spark.handover import Restored, gathered
 
 pytestmark = pytest.mark.spark
 
@@ -99,58 +99,43 @@ def test_batches_are_gathered_in_order_and_times_restored_without_a_copy() -> No
 # -- settings -------------------------------------------------------------------------------------------------------
 
 
-def set_inside(spark: SparkSession, rows: int, free: bool) -> dict[str, str]:
-    with session.configured(spark, 2, rows, free):
+def set_inside(spark: SparkSession, rows: int) -> dict[str, str]:
+    with session.configured(spark, 2, rows):
         return {name: value for name, value in spark.conf.getAll.items() if name in CONFS[:2]}
 
 
 def test_the_byte_limit_is_lifted_for_our_query_and_back_afterwards(clean: SparkSession) -> None:
     before = clean.conf.getAll
-    assert set_inside(clean, 100_000, free=True) == {session.ARROW_ROWS: "100000", session.ARROW_BYTES: "2147483647"}
-    assert set_inside(clean, 5_000, free=True) == {session.ARROW_ROWS: "5000", session.ARROW_BYTES: "2147483647"}
-    assert set_inside(clean, 100_000, free=False) == {session.ARROW_ROWS: "100000"}
+    assert set_inside(clean, 20_000) == {session.ARROW_ROWS: "20000", session.ARROW_BYTES: "2147483647"}
+    assert set_inside(clean, 5_000) == {session.ARROW_ROWS: "5000", session.ARROW_BYTES: "2147483647"}
     assert clean.conf.getAll == before
 
 
 def test_what_the_user_has_chosen_stays(clean: SparkSession) -> None:
-    clean.conf.set(session.ARROW_ROWS, "20000")
-    assert set_inside(clean, 100_000, free=True) == {session.ARROW_ROWS: "20000", session.ARROW_BYTES: "2147483647"}
-    assert set_inside(clean, 10_000, free=True) == {session.ARROW_ROWS: "20000"}  # more rows than are safe
-    session.configure(clean, 100_000, True)
+    clean.conf.set(session.ARROW_ROWS, "15000")
+    assert set_inside(clean, 20_000) == {session.ARROW_ROWS: "15000", session.ARROW_BYTES: "2147483647"}
+    assert set_inside(clean, 10_000) == {session.ARROW_ROWS: "15000"}  # more rows than are safe
+    session.configure(clean, 20_000, None)
     assert session.ARROW_BYTES not in clean.conf.getAll  # on the session no more rows than Spark's default are safe
     clean.conf.set(session.ARROW_BYTES, "1000000")
-    assert set_inside(clean, 100_000, free=True) == {session.ARROW_ROWS: "20000", session.ARROW_BYTES: "1000000"}
-    session.configure(clean, 100_000, True)
+    assert set_inside(clean, 20_000) == {session.ARROW_ROWS: "15000", session.ARROW_BYTES: "1000000"}
+    session.configure(clean, 20_000, None)
     assert clean.conf.get(session.ARROW_BYTES) == "1000000"
 
 
-def test_a_limit_lifted_on_the_session_is_back_for_a_query_that_needs_it(clean: SparkSession) -> None:
-    session.configure(clean, 100_000, True)
+def test_a_limit_lifted_on_the_session_is_back_for_a_query_with_wider_rows(clean: SparkSession) -> None:
+    session.configure(clean, 20_000, None)
     assert clean.conf.get(session.ARROW_BYTES) == "2147483647"
     assert session.ARROW_ROWS not in clean.conf.getAll
-    assert set_inside(clean, 100_000, free=False) == {session.ARROW_ROWS: "100000"}
-    assert clean.conf.get(session.ARROW_BYTES) == "2147483647"
-    session.configure(clean, 100_000, False)
+    session.configure(clean, 5_000, None)
     assert session.ARROW_BYTES not in clean.conf.getAll
 
 
-def test_only_plans_that_send_partials_of_constant_size_are_without_a_byte_limit(spark: SparkSession) -> None:
+def test_rows_of_a_batch_follow_the_columns(spark: SparkSession) -> None:
     rows = spark.sql("SELECT 1 AS ts, 'x' AS s, array('y') AS l, 2 AS v")
-    stream = lw.stream(rows, name="rows", progress="ts", disorder=0)
-    windows = stream.window(range=10).group_by("s")
-    small, values = windows.agg(n=lw.count(), m=lw.max("v")).plan, windows.agg(m=lw.median("v")).plan
-    over = stream.over(rows=(3, 0)).agg(n=lw.count()).plan
-    assert reduces(small, late=False)
-    assert not reduces(small, late=True)
-    assert not reduces(values, late=False)
-    assert not reduces(over, late=False)
-    assert frame(rows).batch_rows(small, 0, late=False) == 10_000
-    assert (
-        frame(rows.select("ts", "v")).batch_rows(stream.window(range=1).agg(n=lw.count()).plan, 0, late=True) == 100_000
-    )
+    assert frame(rows).batch_rows() == 10_000
+    assert frame(rows.select("ts", "v")).batch_rows() == 20_000
     wide = rows.select("*", *(F.col("s").alias(f"s{i}") for i in range(6)))
-    assert frame(wide).batch_rows(small, 0, late=True) == 5_000
-    through = frame(wide).apply(
-        lambda table: table, pa.schema([("ts", pa.int32()), ("s", pa.string()), ("v", pa.int32())])
-    )
-    assert through.batch_rows(small, 0, late=False) == 5_000
+    assert frame(wide).batch_rows() == 5_000
+    narrow = pa.schema([("ts", pa.int32()), ("v", pa.int32())])
+    assert frame(wide).apply(lambda table: table, narrow).batch_rows() == 5_000  # the function reads the wide rows

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lowwater as lw
+from tests.soak import sampled
 from tests.spark.answers import parts, rows, streaming, write_part
 from tests.spark.killed import kill
 from tests.spark.kinds import KINDS, comparable, locally
@@ -23,6 +24,8 @@ READ = rows(3_000, seconds=30, keys=20, seed=11)
 PIECES = parts(READ.append_column("note", pc.cast(READ["key"], "string")), 4)
 """With a column that no query computes with."""
 SCHEMA = "ts timestamp, key bigint, val double, note string"
+SAMPLE = ("rows", "by tuple", "over rows", "landmark", "early and late")
+"""The kinds that run with every test run."""
 KILLED_KINDS = ["partitioned by time", "by ranks", "session", "slow flush"]
 
 
@@ -32,7 +35,7 @@ def result_of(spark: SparkSession, kind: str, out: str) -> list[str]:
     return comparable(spark.read.parquet(out).toArrow().select(schema.names).cast(schema))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in KILLED_KINDS])
+@pytest.mark.parametrize("kind", sampled([kind for kind in KINDS if kind not in KILLED_KINDS], SAMPLE))
 def test_a_restarted_query_answers_as_if_it_never_stopped(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     source, out, checkpoint = tmp_path / "in", str(tmp_path / "out"), str(tmp_path / "checkpoint")
     for i, piece in enumerate(PIECES[:2]):
@@ -42,8 +45,7 @@ def test_a_restarted_query_answers_as_if_it_never_stopped(kind: str, spark: Spar
     assert first.metrics().state_rows > 0
     for i, piece in enumerate(PIECES[2:], start=2):
         write_part(piece, source, i)
-    second = KINDS[kind](streaming(spark, source, SCHEMA)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
-    second.await_termination()
+    second = KINDS[kind](streaming(spark, source, SCHEMA)).start(checkpoint=checkpoint, results=out)
     second.finish()
     expected = comparable(locally(kind, PIECES))
     assert expected
@@ -64,9 +66,6 @@ def test_queries_killed_in_the_middle_of_a_batch_lose_nothing_and_repeat_nothing
     kill(__name__, KILLED_KINDS, tmp_path)
     for kind in KILLED_KINDS:
         place = tmp_path / kind
-        again = asked(spark, kind, tmp_path).start(
-            checkpoint=str(place / "checkpoint"), results=str(place / "out"), trigger=ONCE
-        )
-        again.await_termination()
+        again = asked(spark, kind, tmp_path).start(checkpoint=str(place / "checkpoint"), results=str(place / "out"))
         again.finish()
         assert result_of(spark, kind, str(place / "out")) == comparable(locally(kind, PIECES)), kind

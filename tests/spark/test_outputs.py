@@ -122,7 +122,9 @@ def test_to_spark_goes_into_any_sink_and_its_metrics_are_in_lastprogress(spark: 
     query.awaitTermination()
     last = query.lastProgress
     assert last is not None
-    assert last.observedMetrics["lowwater"]["state_rows"] > 0
+    ((name, observed),) = last.observedMetrics.items()
+    assert name.startswith("lowwater:")
+    assert observed["state_rows"] > 0
     got, expected = as_answer(spark.read.parquet(str(tmp_path / "out"))), batch_answer(spark, source)
     closed = max(end for end, _ in got)
     assert_same(got, {key: value for key, value in expected.items() if key[0] <= closed})
@@ -146,8 +148,9 @@ def test_groups_that_fall_silent_leave_the_state(spark: SparkSession, tmp_path: 
         checkpoint=str(tmp_path / "checkpoint"), results=lambda df, batch: held.append(df.count()), trigger=ONCE
     )
     query.await_termination()
-    window = stream_of(streaming(spark, source)).plan.what.window
-    seen = [p.observedMetrics["lowwater"]["state_rows"] for p in query.spark.recentProgress if p.observedMetrics]
+    window = stream_of(streaming(spark, source)).plan.spec.what.window
+    observed = [m for p in query.spark.recentProgress for m in (p.observedMetrics or {}).values()]
+    seen = [metrics["state_rows"] for metrics in observed]
     assert seen[0] >= 10_000
     assert seen[-1] <= 10 * slots(window, "panes", 3_000_000)
 

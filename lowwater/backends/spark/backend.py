@@ -7,40 +7,63 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lowwater.backends.spark import compile, session
+from lowwater.backends.spark.checkpoint import Checkpoint
 from lowwater.backends.spark.compile import Ingested
-from lowwater.backends.spark.handover import ROWS, reduces
-from lowwater.backends.spark.running import Checkpoint, RunningQuery, Sink, Sinks, check_apart, outlets
+from lowwater.backends.spark.running import RunningQuery, Sink, Sinks, check_apart, outlets
 from lowwater.errors import LowwaterError, NeedsConfiguration
-from lowwater.query.plan import Planned
+from lowwater.plan.plan import Plan
+from lowwater.query.logical import Node
+from lowwater.query.planner import plan as planned
+
+SHARD_BYTES = 256 << 20
+"""Bytes of a finite input that one shard takes: messages and state of so much fit in a worker's memory."""
 
 
 class SparkBackend:
     """Runs plans inside the SparkSession that the user's DataFrames belong to."""
 
-    def to_spark(self, plan: Planned, frames: Sequence[Ingested], shards: int | None = None) -> DataFrame:
-        """Results as a DataFrame, streaming if the input is. Metrics: `lastProgress.observedMetrics["lowwater"]`."""
-        spark = frames[0].spark
-        session.configure(spark, *_batches(plan, frames))
-        streaming = any(frame.streaming for frame in frames)
-        number = shards or (int(spark.conf.get(session.PARTITIONS) or 1) if streaming else _default_shards(spark))
-        return _results(plan, frames, number)
+    name = "Spark DataFrames"
+    outside = True
 
-    def collect(self, plan: Planned, frames: Sequence[Ingested], shards: int | None = None) -> pa.Table:
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def type_of(self, expression: str, schema: pa.Schema, role: str) -> pa.DataType:
+        from lowwater.backends.spark.frame import analysed
+
+        none = self._spark.createDataFrame([], from_arrow_schema(schema))
+        df = analysed(lambda: none.select(F.expr(expression).alias("value")), expression)
+        return to_arrow_schema(df.schema, timezone="UTC").field(0).type
+
+    def to_spark(self, node: Node, shards: int | None = None, metrics: str | None = None) -> DataFrame:
+        """Results as a DataFrame, streaming if the input is.
+
+        The metrics of a streaming query are in `lastProgress.observedMetrics`, under the name `metrics`. By default the
+        name begins with "lowwater:" and is one of its own, because Spark wants the names in a plan to be unique.
+        """
+        plan, frames = self._planned(node, late=False)
+        number = shards or _default_shards(self._spark, frames)
+        streaming = any(frame.streaming for frame in frames)
+        session.configure(self._spark, _batch_rows(frames), number if streaming else None)
+        return _results(plan, frames, number, metrics)
+
+    def collect(self, node: Node, shards: int | None = None) -> pa.Table:
         """All results of batch DataFrames, sorted by window and group."""
+        plan, frames = self._planned(node, late=False)
         if any(frame.streaming for frame in frames):
             raise LowwaterError("collect() needs a finite input; for a streaming DataFrame use start() or to_spark().")
-        spark = frames[0].spark
-        number = shards or _default_shards(spark)
-        with session.configured(spark, number, *_batches(plan, frames)):
+        number = shards or _default_shards(self._spark, frames)
+        with session.configured(self._spark, number, _batch_rows(frames)):
             rows = _results(plan, frames, number).toArrow()
         return rows.cast(plan.result_schema).sort_by(plan.order)
 
     def start(
         self,
-        plan: Planned,
-        frames: Sequence[Ingested],
+        node: Node,
         *,
         checkpoint: str,
         results: Sink,
@@ -48,30 +71,36 @@ class SparkBackend:
         progress: Sink | None = None,
         trigger: dict[str, Any] | None = None,
         shards: int | None = None,
+        partitions: int | None = None,
         name: str | None = None,
     ) -> RunningQuery:
         """Starts a streaming query.
 
         A sink is a directory (parquet; each micro-batch overwrites its own part, so a repeated batch leaves no
         duplicates) or a function of (DataFrame, batch id). `trigger` is what DataStreamWriter.trigger takes, such as
-        {"availableNow": True}.
+        {"availableNow": True}. `shards` is the largest parallelism and fixed with the first start; `partitions` is
+        how many of them run at once, and `lowwater rescale` changes it later.
         """
-        spark = frames[0].spark
-        if not all(frame.streaming for frame in frames):
-            raise LowwaterError("start() needs streaming DataFrames; for batch DataFrames use to_spark() or collect().")
+        spark = self._spark
         check_apart(spark, checkpoint=checkpoint, results=results, late=late, progress=progress)
         place = Checkpoint(spark, checkpoint)
-        number = shards or place.shards() or _default_shards(spark)
+        pinned = place.pinned()
+        plan, frames = self._planned(node, late is not None, pinned)
+        if not all(frame.streaming for frame in frames):
+            raise LowwaterError("start() needs streaming DataFrames; for batch DataFrames use to_spark() or collect().")
+        number = shards or place.shards() or _default_shards(spark, frames)
+        at_once = min(partitions or _cores(spark), number)
         place.claim(plan.fingerprint(number))
         direct = outlets(spark, plan, results, late)
+        observed = compile.observed_name(plan)
         sinks = Sinks(plan, results, late, progress, direct)
 
         def launch(again: dict[str, Any] | None = None) -> Any:
             control = [compile.commands(spark, place.control)]
             if _needs_clock(plan):
                 control.append(compile.heartbeats(spark))
-            with session.configured(spark, number, *_batches(plan, frames, late is not None)):
-                host = compile.packed(plan, frames, number, late is not None, control, direct)
+            with session.configured(spark, at_once, _batch_rows(frames)):
+                host = compile.packed(plan, frames, number, late is not None, observed, control, direct)
                 writer = (
                     host.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(sinks)
                 )
@@ -79,29 +108,42 @@ class SparkBackend:
                     writer = writer.queryName(name)
                 return writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
 
-        return RunningQuery(plan, launch, place)
+        return RunningQuery(plan, launch, place, observed)
+
+    @staticmethod
+    def _planned(node: Node, late: bool, pinned: dict[str, Any] | None = None) -> tuple[Plan, Sequence[Ingested]]:
+        found = planned(node, late, pinned)
+        return found.plan, found.frames  # type: ignore[return-value]
 
 
-def _results(plan: Planned, frames: Sequence[Ingested], shards: int) -> DataFrame:
+def _results(plan: Plan, frames: Sequence[Ingested], shards: int, metrics: str | None = None) -> DataFrame:
     streaming = any(frame.streaming for frame in frames)
     control = [compile.heartbeats(frames[0].spark)] if streaming and _needs_clock(plan) else []
-    return compile.results(plan, compile.packed(plan, frames, shards, False, control))
+    name = metrics or compile.observed_name(plan)
+    return compile.results(plan, compile.packed(plan, frames, shards, False, name, control))
 
 
-def _batches(plan: Planned, frames: Sequence[Ingested], late: bool = False) -> tuple[int, bool]:
-    """How many rows Spark may hand over at once, and whether the limit in bytes can be lifted."""
-    rows = min(frame.batch_rows(plan, port, late) for port, frame in enumerate(frames))
-    free = reduces(plan, late)
-    return (rows if free else ROWS), free
+def _batch_rows(frames: Sequence[Ingested]) -> int:
+    """How many rows Spark may hand over at once, where no number of bytes bounds a batch."""
+    return min(frame.batch_rows() for frame in frames)
 
 
-def _needs_clock(plan: Planned) -> bool:
+def _needs_clock(plan: Plan) -> bool:
     return any(i.idle is not None for i in plan.inputs)
 
 
-def _default_shards(spark: SparkSession) -> int:
-    """One shard a core: state is split as far as work can be done at once, and no further."""
+def _cores(spark: SparkSession) -> int:
     found = spark.sparkContext.defaultParallelism
     if found < 1:
         raise NeedsConfiguration("Spark reports no cores; give start() the number of shards, as in shards=8.")
     return int(found)
+
+
+def _default_shards(spark: SparkSession, frames: Sequence[Ingested]) -> int:
+    """Twice the cores for a stream, so that it can grow; for a finite input as many as its size asks for."""
+    cores = _cores(spark)
+    if any(frame.streaming for frame in frames):
+        return 2 * cores
+    sizes = [frame.size() for frame in frames]
+    known = sum(size for size in sizes if size is not None)
+    return max(cores, -(-known // SHARD_BYTES))

@@ -1,9 +1,12 @@
-"""From a plan to Spark DataFrames: ingest, shuffle by shard, host, unpack.
+"""From a plan to Spark DataFrames: ingest, and for each stage a shuffle by shard and a host.
 
-    source ── IngestRun ──> packed messages ── shuffle by shard ──> Host (state) ──> packed ── Unpack ──> rows
-              mapInArrow    (shard, run, blob)                      transformWithState         mapInArrow
+    source ── IngestRun ──> messages ── shuffle by shard ──> Host of stage 1 ──> messages ── shuffle ──> Host of stage 2
+              mapInArrow                                     (state)                                     (state)
+    ... the last Host ── Unpack ──> rows
 
-Spark's columns are pruned to what the plan reads, unless late rows are wanted whole.
+All stages are one streaming query. An input that a later stage reads enters there. Results of any stage, late rows and
+numbers travel through the later stages to the end. Where only Spark can evaluate an expression between two operators,
+rows leave the packed form in between (outside.py).
 """
 
 from __future__ import annotations
@@ -12,20 +15,23 @@ import json
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Protocol
+from itertools import count
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lowwater.backends.spark.host import LATE, MESSAGE, METRICS, PACKED, RESULT, TOTALS, ControlRun, Host, Unpack
+from lowwater.backends.spark.host import ControlRun, FiniteHost, Host, Unpack
+from lowwater.backends.spark.messages import FACTS, LATE, METRICS, PACKED, RESULT
+from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.written import Outlet
-from lowwater.metrics import Metrics, Sources
-from lowwater.query.plan import Planned
+from lowwater.metrics import SUMMED, Metrics, OperatorMetrics, Sources
+from lowwater.plan.plan import Plan
 from lowwater.state.segments import unpack
 
-OBSERVED, SHARED, SOURCES = "lowwater", "shared", "sources"
+_numbers = count(1)
 
 
 class Ingested(Protocol):
@@ -37,56 +43,130 @@ class Ingested(Protocol):
     @property
     def streaming(self) -> bool: ...
 
-    def ingested(self, plan: Planned, port: int, shards: int, late: bool) -> DataFrame: ...
+    @staticmethod
+    def ingested(inputs: Sequence[tuple[Any, Sequence[int]]], plan: Plan, shards: int, late: bool) -> list[DataFrame]:
+        """The packed messages of frames of this kind, each with the entries that read it."""
 
-    def batch_rows(self, plan: Planned, port: int, late: bool) -> int:
+    def batch_rows(self) -> int:
         """Rows that may come from Spark in one Arrow batch where no number of bytes bounds it."""
+
+    def size(self) -> int | None:
+        """About how many bytes a finite input has, as far as Spark knows."""
+
+
+def observed_name(plan: Plan) -> str:
+    """A name for the metrics of one result. Spark wants the names in one plan to be unique."""
+    return f"lowwater:{plan.name}:{next(_numbers)}"
 
 
 def packed(
-    plan: Planned,
+    plan: Plan,
     frames: Sequence[Ingested],
     shards: int,
     late: bool,
+    name: str,
     control: Sequence[DataFrame] = (),
     outlets: Mapping[str, Outlet] | None = None,
 ) -> DataFrame:
-    """The host's output, still packed: one or a few rows a shard and batch, observed under the name `lowwater`."""
+    """The output of the last stage, still packed: a few rows per shard and micro-batch, observed under `name`."""
     finite = not any(frame.streaming for frame in frames)
-    inputs = [frame.ingested(plan, port, shards, late) for port, frame in enumerate(frames)]
-    inputs += [df.mapInArrow(ControlRun(shards), MESSAGE) for df in control]
-    messages = reduce(DataFrame.union, inputs)
-    host = Host(plan, shards, finite, outlets)
-    hosted = messages.groupBy("shard").transformWithState(host, PACKED, "Append", "None")
-    sources = F.base64(F.max(F.when(F.col("kind") == METRICS, F.col("blob")))).alias(SOURCES)  # events become JSON
-    totals = (F.sum(name).alias(name) for name in TOTALS)
-    return hosted.observe(OBSERVED, F.max("shared").alias(SHARED), sources, *totals)
+    output: DataFrame | None = None
+    for stage in range(plan.stages):
+        inputs = [] if output is None else [output]
+        for kind, of_kind in _entering(plan, frames, stage).items():
+            inputs += kind.ingested(of_kind, plan, shards, late)
+        if not stage:
+            inputs += [df.mapInArrow(ControlRun(shards), PACKED) for df in control]
+        messages = reduce(DataFrame.union, inputs)
+        if finite:
+            # Adaptive execution would put small partitions together, and packed messages are small for their work.
+            spread = messages.repartition(shards, "shard")
+            output = spread.groupBy("shard").applyInArrow(FiniteHost(plan, stage, shards).apply, PACKED)
+        else:
+            host = Host(plan, stage, shards, outlets or {})
+            output = messages.groupBy("shard").transformWithStateInPandas(host, PACKED, "Append", "None")
+        output = evaluated_between(output, plan, stage, shards)
+    assert output is not None
+    return output.observe(name, *_metrics(plan))
 
 
-def observed(row: Row) -> Metrics | None:
-    """The metrics of a micro-batch out of what was observed under the name `lowwater`; None where nothing ran."""
-    if not row[SHARED]:
+def _entering(
+    plan: Plan, frames: Sequence[Ingested], stage: int
+) -> dict[type[Ingested], list[tuple[Ingested, list[int]]]]:
+    """The frames that enter at a stage, each with its entries there, by kind."""
+    found: dict[type[Ingested], list[tuple[Ingested, list[int]]]] = {}
+    for number, frame in enumerate(frames):
+        entries = [e for e, entry in enumerate(plan.entries) if (entry.frame, entry.stage) == (number, stage)]
+        if entries:
+            found.setdefault(type(frame), []).append((frame, entries))
+    return found
+
+
+def _metrics(plan: Plan) -> list[Any]:
+    """What is observed: totals, the same for each operator, and for each stage what every shard knows."""
+    root = F.when(F.col("operator") == plan.root, F.col("result_rows")).otherwise(0)
+    totals = [F.sum(root if name == "result_rows" else F.col(name)).alias(name) for name in SUMMED]
+    of_operator = [
+        F.sum(F.when((F.col("kind") == METRICS) & (F.col("operator") == i), F.col(name)).otherwise(0)).alias(
+            f"{name}_{i}"
+        )
+        for i in range(len(plan.operators))
+        for name in SUMMED
+    ]
+    facts = [
+        F.base64(F.max(F.when((F.col("kind") == FACTS) & (F.col("operator") == s), F.col("blob")))).alias(f"facts_{s}")
+        for s in range(plan.stages)
+    ]
+    return [*totals, *of_operator, *facts]
+
+
+def observed(row: Row, plan: Plan) -> Metrics | None:
+    """The metrics of a micro-batch out of what was observed; None where nothing ran."""
+    known = [text for s in range(plan.stages) if (text := row[f"facts_{s}"])]
+    if not known:
         return None
-    totals = {name: row[name] or 0 for name in TOTALS}
-    return Metrics.of(json.loads(row[SHARED]) | totals, Sources.of_tables(unpack(b64decode(row[SOURCES]))))
+    operators = [
+        OperatorMetrics(i, placed.label, **{name: row[f"{name}_{i}"] or 0 for name in SUMMED})
+        for i, placed in enumerate(plan.operators)
+    ]
+    stages = [_facts(b64decode(text)) for text in known]
+    inputs: dict[str, pa.Table] = {}
+    for _, known_here in stages:
+        for name, table in known_here.by_name.items():
+            inputs.setdefault(name, table)
+    closed = next((numbers["closed_below"] for numbers, _ in stages if numbers["closed_below"] is not None), None)
+    return Metrics.of_operators(
+        operators,
+        plan.root,
+        closed_below=closed,
+        by_source=Sources(tuple(inputs.values())),
+    )
+
+
+def _facts(blob: bytes) -> tuple[dict[str, Any], Sources]:
+    tables = unpack(blob)
+    numbers = json.loads(tables.pop("numbers").column(0)[0].as_py())
+    return numbers, Sources.of_tables(tables)
 
 
 def sources(host: DataFrame) -> Sources:
-    """The progress of every source at the end of a micro-batch, out of the host's output."""
-    told = host.where((F.col("kind") == METRICS) & F.col("blob").isNotNull()).select("blob").collect()
-    return Sources.of_tables(unpack(bytes(told[0].blob))) if told else Sources()
+    """The progress of every source at the end of a micro-batch, out of the packed output."""
+    rows = host.where(F.col("kind") == FACTS).select("blob").collect()
+    found = [_facts(bytes(row.blob))[1] for row in rows]
+    return Sources(tuple({name: table for one in found for name, table in one.by_name.items()}.values()))
 
 
-def results(plan: Planned, host: DataFrame) -> DataFrame:
-    return _unpacked(host, RESULT, plan.result_schema)
+def results(plan: Plan, host: DataFrame) -> DataFrame:
+    rows = _unpacked(host, RESULT, plan.shown_schema)
+    return steps_on(rows, plan.outside)
 
 
-def late_rows(plan: Planned, host: DataFrame) -> DataFrame:
+def late_rows(plan: Plan, host: DataFrame) -> DataFrame:
     return _unpacked(host, LATE, plan.late_schema)
 
 
 def _unpacked(host: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:
-    return host.select("kind", "blob").mapInArrow(Unpack(kind, schema), from_arrow_schema(schema))
+    return host.mapInArrow(Unpack(kind, schema), from_arrow_schema(schema))
 
 
 def heartbeats(spark: SparkSession) -> DataFrame:

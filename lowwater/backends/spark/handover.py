@@ -4,14 +4,14 @@ Spark asks the Arrow writer for its size after every row, which is two thirds of
 `spark.sql.execution.arrow.maxBytesPerBatch` at 2147483647 Spark skips that check. Then only the number of rows bounds a
 batch:
 
-    all columns of fixed width      100,000 rows
+    all columns of fixed width      20,000 rows
     n columns of variable width     40,000 / n rows, at most 10,000: Spark's own default
 
-So a batch with text in it stays below 256 MB while its values have less than 6.7 kB on average.
+So a batch with text in it stays below 256 MB while its values have less than 6.7 kB on average. More rows in a batch
+gain nothing: ingest puts small batches together before it works on them.
 
 Spark knows one value of each setting per query, so both hold for the packed messages and results too. Their blobs may
-have many MB each, and no number of rows bounds them. So it is lifted only for plans whose messages are small
-whatever is read: all rows are reduced where they are read, to partials of constant size. Others keep the byte limit.
+have many MB each, so they travel in pieces of 32 kB (messages.py): a batch of them has 640 MB at most.
 
 Timestamps travel as integers, which Spark writes faster, and become timestamps again without a copy.
 """
@@ -36,10 +36,10 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from lowwater.query.plan import Plan, Planned
-
-ROWS = 100_000
-"""Rows of a batch of fixed width, and of the batches that ingest works on."""
+ROWS = 20_000
+"""Rows of a batch of fixed width."""
+GATHERED = 100_000
+"""Rows of the batches that ingest works on, because work per batch is not free."""
 DEFAULT_ROWS = 10_000
 """Spark's own limit, which was its only one before there was a limit in bytes."""
 _TEXTS = 40_000
@@ -65,17 +65,10 @@ def rows_of_batch(types: Iterable[DataType]) -> int:
 
     >>> from pyspark.sql.types import LongType, StringType
     >>> [rows_of_batch([LongType(), *[StringType()] * n]) for n in (0, 1, 4, 8)]
-    [100000, 10000, 10000, 5000]
+    [20000, 10000, 10000, 5000]
     """
     varying = sum(not isinstance(type, _FIXED) for type in types)
     return min(DEFAULT_ROWS, max(1, _TEXTS // varying)) if varying else ROWS
-
-
-def reduces(plan: Planned, late: bool) -> bool:
-    """Whether a run sends partials of constant size and no rows."""
-    if late or not isinstance(plan, Plan) or plan.sends_rows:
-        return False
-    return all(aggregate.bounded for _, aggregate in plan.what.aggregates)
 
 
 def handed_over(df: DataFrame, columns: Sequence[str], run: Run, schema: str) -> DataFrame:
@@ -101,7 +94,7 @@ class Restored:
         self._run, self._times = run, frozenset(times)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self._run(self._timed(batch) for batch in gathered(batches, ROWS))
+        return self._run(self._timed(batch) for batch in gathered(batches, GATHERED))
 
     def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [

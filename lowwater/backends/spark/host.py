@@ -1,61 +1,80 @@
-"""The host: one shard of a plan inside Spark's stateful operator, and the stages before and after it.
+"""The host: one stage of a plan inside Spark, one group per shard, and ingest in front of it.
 
-    IngestRun   mapInArrow, per input partition: rows -> one packed message a shard
-    Host        transformWithState, one group a shard: messages -> packed results, late rows, numbers; state in segments
-                (what has an outlet is written right there instead, see written.py)
-    Unpack      mapInArrow: packed tables -> typed rows
+    IngestRun     mapInArrow, per input partition: rows -> packed messages, some for each shard
+    Host          transformWithStateInPandas: messages -> packed results, late rows, messages for later stages, numbers
+    FiniteHost    applyInArrow: the same for a batch DataFrame, which needs no state
+    Unpack        mapInArrow: packed tables -> typed rows
 
-State in Spark: `head`, one small JSON value, and `segments`, a map from content hash to bytes. A batch writes the
-head and the segments it made and removes those it made dead. All of it is one version of Spark's state store: it is
-committed with the batch or not at all.
+State in Spark: `directory`, a map from paths to small texts, and `segments`, a map from (path, content hash) to bytes.
+A batch writes what it changed. All of it is one version of Spark's state store: it is committed with the batch or not
+at all. What has an outlet is written right in the task instead of travelling on (written.py).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import SparkFiles, TaskContext
-from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from lowwater.backends.opening import Running, open_ingest, open_shard
-from lowwater.backends.spark.sharding import shard_key
-from lowwater.backends.spark.written import Outlet
-from lowwater.query.plan import Planned
+from lowwater.backends.spark.messages import (
+    CONTROL,
+    FACTS,
+    LATE,
+    MESSAGE,
+    METRICS,
+    OUT,
+    OUTSIDE,
+    RESULT,
+    WROTE,
+    Packet,
+    Pieces,
+    batches,
+    frames,
+    packets_in,
+    packets_of,
+)
+from lowwater.backends.spark.sharding import shard_key, shard_of
+from lowwater.backends.spark.spool import Spool
+from lowwater.backends.spark.written import Outlet, Writing
+from lowwater.metrics import SUMMED
+from lowwater.plan.plan import Plan
+from lowwater.runtime.graph import Graph, Run
+from lowwater.runtime.ingest import Ingest
 from lowwater.state.mirror import Mirror
-from lowwater.state.segments import CACHE, Segment, Stored, pack, unpack
+from lowwater.state.segments import CACHE, pack, unpack
+from lowwater.state.store import Changes, Store, segment_sizes
 
-MESSAGE = "shard int, run int, blob binary"
-TOTALS = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
-"""Numbers that add up over shards. All else in the metrics is the same in every shard, so that only the first sends it:
-plain values in `shared`, as JSON, and the sources packed in the blob."""
-PACKED = "kind string, blob binary, shared string, " + ", ".join(f"{name} long" for name in TOTALS)
-RESULT, LATE, METRICS, WROTE = "result", "late", "metrics", "wrote"
-"""Kinds of packed rows; the last has for a blob the kind and the name of a file that is written already."""
 _CHUNK = 200_000
 """Rows of a packed result: keeps a single value far below Spark's limits."""
-
-_messages = pa.schema([("shard", pa.int32()), ("run", pa.int32()), ("blob", pa.binary())])
+_BYTES = 32 << 20
+_SEQUENCE = 1 << 20
+"""Messages of one run, at most."""
 
 
 class IngestRun:
-    """Ingest of one input, for each of its partitions."""
+    """Ingest of the entries of one frame and one stage, for each of its partitions."""
 
-    def __init__(self, plan: Planned, port: int, shards: int, late: bool) -> None:
-        self._plan, self._port, self._shards, self._late = plan, port, shards, late
+    def __init__(self, plan: Plan, entries: Sequence[int], shards: int, late: bool) -> None:
+        self._plan, self._entries, self._shards, self._late = plan, tuple(entries), shards, late
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        ingest = open_ingest(self._plan, self._port, self._shards, self._late)
-        yield from addressed(ingest.run(batches), run_number(self._port, TaskContext.get()))
+        return self.run(batches)
 
-
-def run_number(port: int, context: TaskContext | None) -> int:
-    """Orders the runs of a micro-batch: by input, then by partition."""
-    return port << 24 | (context.partitionId() if context is not None else 0)
+    def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        entry = self._plan.entries[self._entries[0]]
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        ingest = Ingest(self._plan, self._entries, self._shards, self._late, partition % self._shards)
+        run = entry.frame << 24 | partition
+        yield from batches(addressed(ingest.run(rows), entry.stage, run))
 
 
 class ControlRun:
@@ -64,17 +83,18 @@ class ControlRun:
     def __init__(self, shards: int) -> None:
         self._shards = shards
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        commands = [batch for batch in batches if batch.num_rows]
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        commands = [batch for batch in rows if batch.num_rows]
         if commands:
-            yield from addressed([pack({"control": pa.Table.from_batches(commands)})] * self._shards, -1)
+            blob = pack({"control": pa.Table.from_batches(commands)})
+            yield from batches(Packet(0, shard_key(shard), CONTROL, blob) for shard in range(self._shards))
 
 
-def addressed(blobs: list[bytes], run: int) -> Iterator[pa.RecordBatch]:
-    """A row a shard, each a batch of its own: the limit of 2 GB then holds for a message and not for all of them."""
-    for shard, blob in enumerate(blobs):
-        row = {"shard": [shard_key(shard)], "run": [run], "blob": [blob]}
-        yield pa.RecordBatch.from_pydict(row, schema=_messages)
+def addressed(shards: Sequence[Sequence[bytes]], stage: int, run: int) -> Iterator[Packet]:
+    """Messages on their way to the shards of a stage."""
+    for shard, blobs in enumerate(shards):
+        for sequence, blob in enumerate(blobs):
+            yield Packet(stage, shard_key(shard), MESSAGE, blob, run * _SEQUENCE + sequence)
 
 
 def _of_job(name: str) -> str | None:
@@ -95,131 +115,179 @@ def _batch() -> int:
 
 
 def _mirror() -> Mirror:
-    """Beside the files that Spark keeps for this application on this machine, and removes with it."""
+    """A directory next to Spark's files of this application; Spark deletes it when the application ends."""
     return Mirror(Path(SparkFiles.getRootDirectory()) / "lowwater-segments")
 
 
-def _packed(kind: str, **values: Any) -> Row:
-    empty: dict[str, Any] = {"blob": None, "shared": None, **dict.fromkeys(TOTALS)}
-    return Row(kind=kind, **(empty | values))
+@dataclass
+class Mail:
+    """What came to a shard in a micro-batch: its own messages and the control; the rest passes."""
+
+    runs: list[Run] = field(default_factory=list)
+    control: list[Packet] = field(default_factory=list)
+    clock: int | None = None
+    end: bool = False
+    pieces: Pieces = field(default_factory=Pieces)
+
+    def take(self, packets: Iterable[Packet], plan: Plan, stage: int) -> Iterator[Packet]:
+        """Keeps what is for this stage; returns what passes."""
+        for piece in packets:
+            if piece.stage != stage:
+                yield piece
+                continue
+            packet = self.pieces.take(piece)
+            if packet is None:
+                continue
+            if packet.kind == MESSAGE:
+                self.runs.append(Run.of(packet.run, packet.blob, plan))
+            else:
+                assert packet.kind == CONTROL
+                self.control.append(packet)
+                table = unpack(packet.blob)["control"]
+                ticks = [t for t in table.column("clock").to_pylist() if t is not None]
+                self.clock = max([*ticks, *([] if self.clock is None else [self.clock])], default=None)
+                self.end = self.end or any(table.column("end").to_pylist())
+
+
+class StageRun:
+    """One shard of one stage in one micro-batch, whatever hosts it."""
+
+    def __init__(self, plan: Plan, stage: int, shards: int, outlets: Mapping[str, Outlet]) -> None:
+        self.plan, self.stage, self.shards, self.outlets = plan, stage, shards, dict(outlets)
+
+    def packets(
+        self, number: int, mail: Mail, graph: Graph, finite: bool, batch: int | None, commit: Callable[[], None]
+    ) -> Iterator[Packet]:
+        """Applies a micro-batch, commits the state, and yields what leaves the shard."""
+        spool, key = Spool(), shard_key(number)
+        writing: dict[str, Writing] = {}
+
+        def deliver(kind: str, rows: pa.Table) -> None:
+            if kind in self.outlets:
+                assert batch is not None
+                if kind not in writing:
+                    writing[kind] = self.outlets[kind].open(batch, number)
+                writing[kind].write(rows)
+                return
+            step = max(1, min(_CHUNK, _BYTES * rows.num_rows // max(1, rows.nbytes)))
+            for at in range(0, rows.num_rows, step):
+                spool.put(kind, pack({"rows": rows.slice(at, step)}))
+
+        later = graph.apply(mail.runs, deliver, mail.clock, mail.end or finite, _started())
+        commit()
+        first = self.stage * _SEQUENCE
+        for place, (kind, blob) in enumerate(spool, start=first):
+            if kind.startswith(OUTSIDE):
+                yield Packet(OUT, key, OUTSIDE, blob, place, int(kind.removeprefix(OUTSIDE)))
+            else:
+                yield Packet(OUT, key, kind, blob, place)
+        for kind, written in writing.items():
+            yield Packet(OUT, key, WROTE, f"{kind}/{written.close()}".encode())
+        run = (1 << 30) + self.stage * self.shards + number
+        for stage, messages in later.items():
+            yield from addressed(messages, stage, run)
+        if self.stage + 1 < self.plan.stages:
+            for packet in mail.control:
+                yield Packet(self.stage + 1, key, CONTROL, packet.blob)
+        yield from self._metrics(number, graph)
+
+    def _metrics(self, number: int, graph: Graph) -> Iterator[Packet]:
+        metrics, key = graph.metrics(), shard_key(number)
+        for one in metrics.operators:
+            numbers = {name: getattr(one, name) for name in SUMMED}
+            yield Packet(OUT, key, METRICS, operator=one.number, numbers=numbers)
+        if not number:  # the facts are the same in every shard
+            text = pa.table({"json": [json.dumps(metrics.numbers())]})
+            yield Packet(OUT, key, FACTS, pack({"numbers": text, **metrics.by_source.tables()}), operator=self.stage)
 
 
 class Host(StatefulProcessor):
-    """See the module text. `finite` says that this call sees all there will ever be (a batch DataFrame)."""
+    """A stage of a streaming query. See the module text."""
 
-    def __init__(self, plan: Planned, shards: int, finite: bool, outlets: Mapping[str, Outlet] | None = None) -> None:
-        self._plan, self._shards, self._finite = plan, shards, finite
-        self._outlets = dict(outlets or {})
-        self._query = plan.fingerprint(shards)["query"]
+    def __init__(self, plan: Plan, stage: int, shards: int, outlets: Mapping[str, Outlet]) -> None:
+        self._run = StageRun(plan, stage, shards, outlets)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", "json string")
-        self._segments = handle.getMapState("segments", "id string", "data binary")
+        self._directory = handle.getMapState("directory", "path string", "text string")
+        self._segments = handle.getMapState("segments", "path string, id string", "data binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any = None) -> Iterator[Row]:
-        number = self._number(int(key[0]))
-        shard = open_shard(self._plan, number, self._shards)
-        stored = self._restore(shard)
-        runs, clock, end = self._messages(rows, shard)
-        out = shard.apply(runs, clock, end or self._finite, _started())
-        if not self._finite:
-            self._store(shard, stored)
-        for kind, tables in ((RESULT, out.results), (LATE, out.late)):
-            yield from self._given_out(kind, number, tables)
-        yield self._metrics(shard)
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any = None) -> Iterator[pd.DataFrame]:
+        yield from frames(self._handled(shard_of(int(key[0]), self._run.shards), rows))
 
-    def _given_out(self, kind: str, number: int, tables: Sequence[pa.Table]) -> Iterator[Row]:
-        if kind in self._outlets:
-            name = self._outlets[kind].put(_batch(), number, tables)
-            if name is not None:
-                yield _packed(kind=WROTE, blob=f"{kind}/{name}".encode())
-            return
-        for table in tables:
-            for at in range(0, table.num_rows, _CHUNK):
-                yield _packed(kind=kind, blob=pack({"rows": table.slice(at, _CHUNK)}))
+    def _handled(self, number: int, rows: Iterator[pd.DataFrame]) -> Iterator[Packet]:
+        run, mail = self._run, Mail()
+        for frame in rows:
+            yield from mail.take(packets_in(frame), run.plan, run.stage)
+        mail.pieces.finish()
+        store = self._restored()
+        graph = Graph(run.plan, run.stage, number, run.shards, store)
+        batch = _batch() if run.outlets else None
+        yield from run.packets(number, mail, graph, False, batch, lambda: self._commit(store.commit()))
 
-    def _number(self, key: int) -> int:
-        for number in range(self._shards):
-            if shard_key(number) == key:
-                return number
-        raise ValueError(f"{key} is not a shard key")
+    def _restored(self) -> Store:
+        entries = {path: text for (path,), (text,) in self._directory.iterator()}
+        sizes = segment_sizes(entries)
 
-    def _messages(self, rows: Iterator[Row], shard: Running) -> tuple[list[Any], int | None, bool]:
-        """Runs in the order of their partitions, so that a repeated batch folds in the same order."""
-        runs: list[tuple[int, Any]] = []
-        clock: int | None = None
-        end = False
-        for row in rows:
-            if row.run >= 0:
-                runs.append((row.run, shard.run_of(bytes(row.blob))))
-                continue
-            control = unpack(bytes(row.blob))["control"]
-            ticks = [t for t in control.column("clock").to_pylist() if t is not None]
-            clock = max([*ticks, *([] if clock is None else [clock])], default=None)
-            end = end or any(control.column("end").to_pylist())
-        return [run for _, run in sorted(runs, key=lambda pair: pair[0])], clock, end
+        def read(path: str, id: str) -> bytes | memoryview:
+            here = _mirror().get(id, sizes[path, id])
+            if here is not None:
+                return here
+            (data,) = self._segments.getValue((path, id)) or (b"",)
+            return bytes(data)
 
-    def _restore(self, shard: Running) -> set[str]:
-        if self._finite or not self._head.exists():
-            return set()
-        (text,) = self._head.get() or ("",)
-        saved = json.loads(text)
-        head, sizes = saved["head"], saved["segments"]
+        return Store.open(entries, read, CACHE.of(f"{self._run.plan.query}/{self._run.stage}"))
 
-        def load(id: str) -> Segment[Any]:
-            def value() -> object:
-                return CACHE.get(self._cached(id), sizes[id], lambda: shard.decode(unpack(self._data(id, sizes[id]))))
-
-            return Stored(id, None, sizes[id], value)
-
-        shard.restore(head, load)
-        return set(sizes)
-
-    def _cached(self, id: str) -> str:
-        """Queries share a worker's cache; the same bytes may mean different things to two of them."""
-        return f"{self._query}/{id}"
-
-    def _data(self, id: str, size: int) -> bytes | memoryview:
-        here = _mirror().get(id, size)
-        if here is not None:
-            return here
-        (data,) = self._segments.getValue((id,)) or (b"",)
-        return bytes(data)
-
-    def _store(self, shard: Running, stored: set[str]) -> None:
-        snapshot = shard.snapshot()
-        for id, segment in snapshot.segments.items():
-            if id not in stored:
-                assert segment.data is not None
-                self._segments.updateValue((id,), (segment.data,))
-                _mirror().put(id, segment.data)
-                CACHE.put(self._cached(id), segment.size, segment.value)
-        for id in stored - snapshot.segments.keys():
-            self._segments.removeKey((id,))
+    def _commit(self, changes: Changes) -> None:
+        for (path, id), data in changes.written.items():
+            self._segments.updateValue((path, id), (data,))
+            _mirror().put(id, data)
+        for path, id in changes.dropped:
+            self._segments.removeKey((path, id))
             _mirror().drop(id)
-        sizes = {id: segment.size for id, segment in snapshot.segments.items()}
-        self._head.update((json.dumps({"head": snapshot.head, "segments": sizes}),))
-
-    def _metrics(self, shard: Running) -> Row:
-        m = shard.metrics()
-        totals = {name: getattr(m, name) for name in TOTALS}
-        if shard.number:
-            return _packed(kind=METRICS, **totals)
-        return _packed(kind=METRICS, shared=json.dumps(m.numbers()), blob=pack(m.by_source.tables()), **totals)
+        for path, text in changes.entries.items():
+            if text is None:
+                self._directory.removeKey((path,))
+            else:
+                self._directory.updateValue((path,), (text,))
 
     def close(self) -> None:
         pass
 
 
+class FiniteHost:
+    """A stage of a query over batch DataFrames: each shard is called once and sees all there will ever be."""
+
+    def __init__(self, plan: Plan, stage: int, shards: int) -> None:
+        self._run = StageRun(plan, stage, shards, {})
+
+    def apply(self, key: tuple[pa.Scalar, ...], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches(self._handled(shard_of(key[0].as_py(), self._run.shards), rows))
+
+    def _handled(self, number: int, rows: Iterator[pa.RecordBatch]) -> Iterator[Packet]:
+        run, mail = self._run, Mail()
+        for batch in rows:
+            yield from mail.take(packets_of(batch), run.plan, run.stage)
+        mail.pieces.finish()
+        graph = Graph(run.plan, run.stage, number, run.shards)
+        yield from run.packets(number, mail, graph, True, None, lambda: None)
+
+
 class Unpack:
-    """Rows of one kind out of the host's packed output."""
+    """Rows of one kind out of the packed output."""
 
     def __init__(self, kind: str, schema: pa.Schema) -> None:
         self._kind, self._schema = kind, schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pieces = Pieces()
         for batch in batches:
-            for kind, blob in zip(batch.column("kind"), batch.column("blob"), strict=True):
-                if kind.as_py() == self._kind:
-                    rows = unpack(blob.as_buffer())["rows"].select(self._schema.names)
+            own = batch.filter(pc.equal(batch.column("kind"), self._kind))
+            for piece in packets_of(own):
+                packet = pieces.take(piece)
+                if packet is not None:
+                    rows = unpack(packet.blob)["rows"].select(self._schema.names)
                     yield from rows.cast(self._schema).combine_chunks().to_batches()
+        pieces.finish()
+
+
+__all__ = ["LATE", "METRICS", "RESULT", "WROTE", "FiniteHost", "Host", "IngestRun", "Unpack"]

@@ -11,23 +11,25 @@ with_column, apply) falls back to exactly that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from lowwater.backends.opening import open_ingest
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.frame import SparkFrame
 from lowwater.backends.spark.handover import ROWS
-from lowwater.backends.spark.host import MESSAGE, addressed, run_number
+from lowwater.backends.spark.host import IngestRun
+from lowwater.backends.spark.messages import PACKED
+from lowwater.backends.spark.session import PARTITIONS
 from lowwater.errors import LowwaterError
-from lowwater.query.plan import Planned
+from lowwater.plan.plan import Plan
 
 _BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
 _ROWS = 1 << 18
@@ -47,25 +49,17 @@ class ParquetFrame:
     options: dict[str, str] = field(default_factory=dict)
 
     @property
-    def keep(self) -> None:
-        """No select marks rows here: a select goes through Spark's scan."""
-        return None
-
-    @property
     def streaming(self) -> bool:
         return True
 
     @property
     def backend(self) -> SparkBackend:
-        return SparkBackend()
+        return SparkBackend(self.spark)
 
     def dataframe(self) -> SparkFrame:
         """The same rows by Spark's own scan."""
         reader = self.spark.readStream.schema(from_arrow_schema(self.schema)).options(**self.options)
         return SparkFrame(reader.parquet(self.path))
-
-    def where(self, condition: str) -> SparkFrame:
-        return self.dataframe().where(condition)
 
     def with_column(self, name: str, expression: str) -> SparkFrame:
         return self.dataframe().with_column(name, expression)
@@ -77,30 +71,58 @@ class ParquetFrame:
         schema = pa.schema([self.schema.field(name) for name in columns])
         return ParquetFrame(self.spark, self.path, schema, self.options)
 
-    def ingested(self, plan: Planned, port: int, shards: int, late: bool) -> DataFrame:
+    @staticmethod
+    def ingested(
+        inputs: Sequence[tuple[ParquetFrame, Sequence[int]]], plan: Plan, shards: int, late: bool
+    ) -> list[DataFrame]:
+        """Directories share their tasks, as many as the query has partitions.
+
+        Spark cuts the new files of each directory into as many partitions as there are cores. Several directories would
+        have several times as many tasks, each with its fixed cost and its own partial aggregates.
+        """
+        runs = [ParquetRun(IngestRun(plan, entries, shards, late), tuple(f.schema.names)) for f, entries in inputs]
+        files = [frame._files().withColumn("input", F.lit(number)) for number, (frame, _) in enumerate(inputs)]
+        arrived = reduce(DataFrame.union, files)
+        if len(inputs) > 1:
+            arrived = arrived.coalesce(int(inputs[0][0].spark.conf.get(PARTITIONS) or shards))
+        return [arrived.mapInArrow(ParquetRuns(runs), PACKED)]
+
+    def _files(self) -> DataFrame:
+        """The files that arrive: their paths and times."""
         reader = self.spark.readStream.format("binaryFile").schema(_BINARY_FILE)
         reader = reader.options(**({"pathGlobFilter": "*.parquet"} | self.options))
-        columns = self.schema.names if late else plan.read_by(port)
-        run = ParquetRun(plan, port, shards, late, tuple(columns))
-        return reader.load(self.path).select("path", "modificationTime").mapInArrow(run, MESSAGE)
+        return reader.load(self.path).select("path", "modificationTime")
 
-    def batch_rows(self, plan: Planned, port: int, late: bool) -> int:
+    def batch_rows(self) -> int:
         """Spark hands over paths only."""
         return ROWS
 
+    def size(self) -> None:
+        return None
 
-class ParquetRun:
-    """Ingest of the files of one partition."""
 
-    def __init__(self, plan: Planned, port: int, shards: int, late: bool, columns: tuple[str, ...]) -> None:
-        self._plan, self._port, self._shards, self._late, self._columns = plan, port, shards, late, columns
+class ParquetRuns:
+    """Ingest of the files of one task, whatever directories they are in."""
+
+    def __init__(self, runs: Sequence[ParquetRun]) -> None:
+        self._runs = tuple(runs)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        run = run_number(self._port, TaskContext.get())
         files = [file for batch in batches for file in batch.to_pylist()]
-        paths = [file["path"] for file in sorted(files, key=lambda file: (file["modificationTime"], file["path"]))]
-        ingest = open_ingest(self._plan, self._port, self._shards, self._late)
-        yield from addressed(ingest.run(rows for path in paths for rows in self._read(path)), run)
+        for number, run in enumerate(self._runs):
+            own = [file for file in files if file["input"] == number]
+            if own:
+                yield from run(file["path"] for file in sorted(own, key=lambda f: (f["modificationTime"], f["path"])))
+
+
+class ParquetRun:
+    """Ingest of files of one directory, in the order in which they have arrived."""
+
+    def __init__(self, ingest: IngestRun, columns: tuple[str, ...]) -> None:
+        self._ingest, self._columns = ingest, columns
+
+    def __call__(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        return self._ingest.run(rows for path in paths for rows in self._read(path))
 
     def _read(self, path: str) -> Iterator[pa.RecordBatch]:
         system, name = opened(path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +9,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lowwater.backends.inputs import check_fingerprint
 from lowwater.backends.spark import compile
-from lowwater.backends.spark.host import LATE, RESULT, WROTE
+from lowwater.backends.spark.checkpoint import Checkpoint
+from lowwater.backends.spark.messages import LATE, RESULT, WROTE
 from lowwater.backends.spark.written import Outlet, outlet, part_of, qualified
-from lowwater.errors import CheckpointMismatch, LowwaterError
+from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
-from lowwater.query.plan import Planned
+from lowwater.plan.plan import Plan
 
 Sink = str | Callable[[DataFrame, int], None]
 
@@ -32,7 +30,7 @@ class Sinks:
     run once, and in all shards: also where there are several actions, or a function that looks at few of its rows.
     """
 
-    plan: Planned
+    plan: Plan
     results: Sink
     late: Sink | None
     progress: Sink | None
@@ -80,9 +78,11 @@ def check_apart(spark: SparkSession, **directories: Sink | None) -> None:
                 )
 
 
-def outlets(spark: SparkSession, plan: Planned, results: Sink, late: Sink | None) -> dict[str, Outlet]:
+def outlets(spark: SparkSession, plan: Plan, results: Sink, late: Sink | None) -> dict[str, Outlet]:
     """Results and late rows that go to a directory which Arrow can reach."""
-    wanted = ((RESULT, results, plan.result_schema), (LATE, late, plan.late_schema))
+    wanted = [(LATE, late, plan.late_schema)]
+    if not plan.outside:  # else Spark evaluates the last steps on the results
+        wanted.append((RESULT, results, plan.result_schema))
     found = {kind: outlet(spark, sink, schema) for kind, sink, schema in wanted if isinstance(sink, str)}
     return {kind: out for kind, out in found.items() if out is not None}
 
@@ -101,79 +101,12 @@ def _progress(host: DataFrame) -> DataFrame:
     return host.sparkSession.createDataFrame(rows, PROGRESS)
 
 
-class Checkpoint:
-    """The checkpoint directory: whose it is, and the control directory inside it. Any file system Spark can reach."""
-
-    def __init__(self, spark: SparkSession, directory: str) -> None:
-        self._jvm: Any = spark._jvm
-        self._conf = spark._jsc.hadoopConfiguration()
-        self._directory = directory.rstrip("/")
-        self.control = f"{self._directory}/lowwater/control"
-        self._owner = f"{self._directory}/lowwater/query.json"
-        self._finished = f"{self._directory}/lowwater/finished"
-
-    def shards(self) -> int | None:
-        """The number of shards that the checkpoint was made with."""
-        stored = self._read(self._owner)
-        return None if stored is None else int(json.loads(stored)["shards"])
-
-    def claim(self, fingerprint: dict[str, Any]) -> None:
-        """Writes down whose checkpoint this is, or refuses if it is another query's, or one that was finished."""
-        stored = self._read(self._owner)
-        if stored is not None:
-            check_fingerprint(json.loads(stored), fingerprint)
-            if self._exists(self._finished):
-                raise CheckpointMismatch(
-                    f"The query of {self._directory} was finished, and all its windows are answered; "
-                    "use a new checkpoint directory for what comes after."
-                )
-            return
-        if self._exists(f"{self._directory}/offsets"):
-            raise CheckpointMismatch(
-                f"{self._directory} is the checkpoint of another Spark query; give start() a directory of its own."
-            )
-        self._path(self.control).getFileSystem(self._conf).mkdirs(self._path(self.control))
-        self._write(self._owner, json.dumps(fingerprint))
-
-    def finished(self) -> None:
-        self._write(self._finished, "")
-
-    def command(self, text: str) -> None:
-        self._write(f"{self.control}/{uuid.uuid4().hex}.txt", text)
-
-    def _path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(name)
-
-    def _exists(self, name: str) -> bool:
-        path = self._path(name)
-        return bool(path.getFileSystem(self._conf).exists(path))
-
-    def _read(self, name: str) -> str | None:
-        if not self._exists(name):
-            return None
-        path = self._path(name)
-        stream = path.getFileSystem(self._conf).open(path)
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
-
-    def _write(self, name: str, text: str) -> None:
-        """Written beside and renamed, so that a reader sees all of it or nothing."""
-        path, beside = self._path(name), self._path(f"{name.rsplit('/', 1)[0]}/.{uuid.uuid4().hex}.tmp")
-        system = path.getFileSystem(self._conf)
-        stream = system.create(beside)
-        stream.write(bytearray(text.encode()))
-        stream.close()
-        if not system.rename(beside, path):
-            raise LowwaterError(f"Cannot write {name}; check that the checkpoint directory can be written to.")
-
-
 class RunningQuery:
     """A started query. `spark` is Spark's own handle; what is not here is there."""
 
-    def __init__(self, plan: Planned, launch: Callable[..., Any], checkpoint: Checkpoint) -> None:
+    def __init__(self, plan: Plan, launch: Callable[..., Any], checkpoint: Checkpoint, observed: str) -> None:
         self._plan = plan
+        self._observed = observed
         self._launch = launch
         self._checkpoint = checkpoint
         self._last: Metrics | None = None
@@ -186,8 +119,8 @@ class RunningQuery:
     def metrics(self) -> Metrics:
         """Rows read, late and dropped, state held, low-watermark of every source and which one holds back."""
         for progress in self._events():
-            observed = (progress.observedMetrics or {}).get(compile.OBSERVED)
-            metrics = None if observed is None else compile.observed(observed)
+            observed = (progress.observedMetrics or {}).get(self._observed)
+            metrics = None if observed is None else compile.observed(observed, self._plan)
             if metrics is not None:
                 self._last = metrics
                 break

@@ -41,37 +41,41 @@ def settings(shards: int | None = None) -> dict[str, str]:
     return wanted if shards is None else wanted | {PARTITIONS: str(shards)}
 
 
-def byte_limit(spark: SparkSession, of_batch: int, rows: int, free: bool) -> dict[str, str | None]:
+def byte_limit(spark: SparkSession, of_batch: int, rows: int) -> dict[str, str | None]:
     """Settings that lift the limit of an Arrow batch in bytes for a query, or put it back where another query of ours
-    has lifted it. It is lifted where `free` asks for it and the `of_batch` rows of a batch are no more than the `rows`
-    that bound it safely. A limit that the user has chosen stays."""
+    has lifted it. It is lifted where the `of_batch` rows of a batch are no more than the `rows` that bound it safely.
+    A limit that the user has chosen stays."""
     chosen = spark.conf.getAll
     ours = LIFTED in chosen
     if ARROW_BYTES in chosen and not ours:
         return {}
-    if free and 0 < of_batch <= rows:
+    if 0 < of_batch <= rows:
         return {ARROW_BYTES: NO_LIMIT, LIFTED: "true"}
     return {ARROW_BYTES: None, LIFTED: None} if ours else {}
 
 
-def configure(spark: SparkSession, rows: int, free: bool) -> None:
+def configure(spark: SparkSession, rows: int, partitions: int | None) -> None:
     """Sets what a query started later will need, and ships the package.
+
+    Spark's default of 200 state partitions is for large clusters: where the user has chosen no number, it is set to
+    `partitions`, if that is given.
 
     The settings stay on the session, where they hold for the user's own functions too. So the number of rows is left as
     it is, and the limit in bytes is lifted only where no more rows than Spark's default come in a batch.
     """
     of_batch = int(spark.conf.get(ARROW_ROWS) or 0)
-    _set(spark, {**settings(), **byte_limit(spark, of_batch, min(rows, DEFAULT_ROWS), free)})
+    chosen = partitions if partitions is not None and PARTITIONS not in spark.conf.getAll else None
+    _set(spark, {**settings(chosen), **byte_limit(spark, of_batch, min(rows, DEFAULT_ROWS))})
     ship(spark)
 
 
 @contextmanager
-def configured(spark: SparkSession, shards: int, rows: int, free: bool) -> Iterator[None]:
+def configured(spark: SparkSession, shards: int, rows: int) -> Iterator[None]:
     """Sets what a query started inside needs; the session is given back as it was. Spark copies the settings of the
     session when a query starts, and reads them in its tasks."""
     chosen = spark.conf.getAll
     of_batch = int(chosen.get(ARROW_ROWS, rows))
-    limit = byte_limit(spark, of_batch, rows, free)
+    limit = byte_limit(spark, of_batch, rows)
     wanted = {**settings(shards), ARROW_ROWS: str(of_batch), **limit}
     _set(spark, wanted)
     ship(spark)

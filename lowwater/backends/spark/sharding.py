@@ -48,3 +48,11 @@ def shard_key(shard: int) -> int:
     k = _rotl(h, 32 - 13) ^ _SEED
     value = _rotl(k * _inverse(_C2) & _MASK, 32 - 15) * _inverse(_C1) & _MASK
     return value - (1 << 32) if value >> 31 else value
+
+
+def shard_of(key: int, shards: int) -> int:
+    """The inverse of `shard_key` among so many shards."""
+    for shard in range(shards):
+        if shard_key(shard) == key:
+            return shard
+    raise ValueError(f"{key} is not a shard key")

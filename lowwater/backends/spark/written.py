@@ -5,7 +5,7 @@ writer: of a join with many results most of a micro-batch. Here the host writes 
 a shard, and what goes on to Spark is numbers.
 
     driver   begin(batch)             clears what an attempt before may have left
-    tasks    put(batch, ...)          a hidden file an attempt, whose name goes to the driver with the task's numbers
+    tasks    open(batch, shard)       a hidden file per attempt, whose name goes to the driver with the task's numbers
     driver   complete(batch, wrote)   shows just the files it was told of; one without rows if there are none, so that
                                       there is a schema; then `_SUCCESS`
 
@@ -31,6 +31,23 @@ from lowwater.errors import LowwaterError
 
 
 @dataclass(frozen=True)
+class Writing:
+    """A file that is being written."""
+
+    name: str
+    schema: pa.Schema
+    writer: pq.ParquetWriter
+
+    def write(self, rows: pa.Table) -> None:
+        self.writer.write_table(rows.select(self.schema.names).cast(self.schema))
+
+    def close(self) -> str:
+        """The name of the file, which is complete."""
+        self.writer.close()
+        return self.name
+
+
+@dataclass(frozen=True)
 class Outlet:
     """A directory on a plain file system with a part for every micro-batch."""
 
@@ -42,13 +59,12 @@ class Outlet:
             shutil.rmtree(self._part(batch))
         self._part(batch).mkdir(parents=True, exist_ok=True)
 
-    def put(self, batch: int, shard: int, tables: Sequence[pa.Table]) -> str | None:
-        """The name of the file that was written; None if there was nothing to write."""
-        if not any(table.num_rows for table in tables):
-            return None
+    def open(self, batch: int, shard: int) -> Writing:
+        """A hidden file of one attempt of a task, which takes rows as they are made."""
         name = f".part-{shard:05d}-{uuid4().hex}.parquet"
-        self._write(batch, name, tables)
-        return name
+        part = self._part(batch)
+        part.mkdir(parents=True, exist_ok=True)
+        return Writing(name, self.schema, pq.ParquetWriter(str(part / name), self.schema))
 
     def complete(self, batch: int, wrote: Sequence[str]) -> None:
         part = self._part(batch)
@@ -63,18 +79,11 @@ class Outlet:
         for left in part.glob(".part-*"):
             left.unlink(missing_ok=True)
         if not wrote:
-            self._write(batch, "part-00000.parquet", [])
+            pq.ParquetWriter(str(part / "part-00000.parquet"), self.schema).close()
         (part / "_SUCCESS").touch()
 
     def _part(self, batch: int) -> Path:
         return Path(part_of(self.directory, batch))
-
-    def _write(self, batch: int, name: str, tables: Sequence[pa.Table]) -> None:
-        part = self._part(batch)
-        part.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(str(part / name), self.schema) as writer:
-            for table in tables:
-                writer.write_table(table.select(self.schema.names).cast(self.schema))
 
 
 def part_of(directory: str, batch: int) -> str:

@@ -35,7 +35,7 @@ from lowwater.joins.pwjoin import PWJoin
 from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Punctuation
-from lowwater.operators.base import Batch, Ended, Late, Message
+from lowwater.operators.base import Batch, Ended, Late, Message, taken
 
 Ints = npt.NDArray[np.int64]
 EVERY = SECOND // 10
@@ -188,9 +188,4 @@ class Watch:
 
 def give(join: OAJoin, port: int, message: Message) -> list[Message]:
     """A join that exploits no punctuation on values is told of them all the same, and ignores them."""
-    if isinstance(message, Batch):
-        return join.on_batch(port, message)
-    if isinstance(message, Ended):
-        return join.on_ended(port, message)
-    assert isinstance(message, Punctuation)
-    return join.on_punctuation(port, message)
+    return taken(join, port, message)

@@ -31,7 +31,7 @@ from lowwater.experiments.thesis.skewed import SCHEMA, SMALL_SHARE, data_set
 from lowwater.generate import SECOND
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.operators.adaptive_aggregate import AdaptivePartials
-from lowwater.operators.base import Batch, Message, StreamProperties
+from lowwater.operators.base import Batch, Message, PortFacts, StreamProperties, ended, taken
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buffered_aggregate import RowBuffer
 from lowwater.operators.wid_aggregate import WindowPartials
@@ -179,7 +179,8 @@ def held(operator: WindowAggregate, stream: Sequence[Step]) -> tuple[int, int]:
     """The most bytes and the most partials that were held."""
     peak = partials = 0
     for step in stream:
-        operator.on_batch(0, Batch(step.rows))
+        begin(operator, step)
+        taken(operator, 0, Batch(step.rows))
         peak = max(peak, operator.held().bytes)
         kept = operator.keeping
         partials = max(partials, kept.partials if isinstance(kept, AdaptivePartials) else kept.rows)
@@ -194,19 +195,23 @@ def timed(operator: WindowAggregate, stream: Sequence[Step]) -> tuple[float, flo
     waited = []
     begun = time.perf_counter()
     for step in stream:
-        operator.on_batch(0, Batch(step.rows))
+        begin(operator, step)
+        taken(operator, 0, Batch(step.rows))
         asked = time.perf_counter()
         given = [message.rows for message in punctuate(operator, step) if isinstance(message, Batch)]
         waited += [time.perf_counter() - asked] if given else []
         answers += given
-    answers += [message.rows for message in operator.on_punctuation(0, ALL) if isinstance(message, Batch)]
+    answers += [message.rows for message in taken(operator, 0, ALL) if isinstance(message, Batch)]
     return time.perf_counter() - begun, float(np.mean(waited)), pa.concat_tables(answers)
 
 
+def begin(operator: WindowAggregate, step: Step) -> None:
+    operator.begin([PortFacts(None, np.array([step.rows.num_rows]), step.properties)])
+
+
 def punctuate(operator: WindowAggregate, step: Step) -> list[Message]:
-    operator.monitor(step.properties)
     low = step.properties.low_watermark
-    return operator.on_punctuation(0, Punctuation.linear("ts", low)) if low >= 0 else []
+    return [*(taken(operator, 0, Punctuation.linear("ts", low)) if low >= 0 else []), *ended(operator)]
 
 
 def draw(points: Sequence[Point], file: Path) -> Path:

@@ -30,12 +30,12 @@ import pyarrow.parquet as pq
 import lowwater as lw
 from lowwater.experiments.outcome import Outcome, write_csv
 from lowwater.experiments.thesis.curves import Curve, Panel, draw
-from lowwater.experiments.thesis.panes import tuple_by_tuple
+from lowwater.experiments.thesis.panes import aggregation, tuple_by_tuple
 from lowwater.model.punctuation import ALL, Punctuation
-from lowwater.operators.base import Batch, Message
+from lowwater.operators.aggregate import AggregateSpec
+from lowwater.operators.base import Batch, Message, Reduced
 from lowwater.operators.bucket import Bucket
-from lowwater.operators.window_aggregate import Reduced
-from lowwater.query.plan import Plan
+from lowwater.state.store import Store
 from lowwater.windows.context_free import Sliding
 
 CLAIM = (
@@ -91,11 +91,11 @@ def measure(slide: int, size: str) -> Point:
     """Medians of several runs, as in the thesis; the techniques take turns, so that all meet the same machine."""
     tuples = int(np.clip(PAIRS[size] * slide // RANGE, *TUPLES[size]))
     file = bids(tuples, min(MOST_IN_BATCH, PAIRS_IN_BATCH * slide // RANGE))
-    wid, buffering = plan(file, slide, "wid"), plan(file, slide, "buffer")
+    wid, buffering = asked(file, slide, "wid"), asked(file, slide, "buffer")
     bucket = Bucket(wid.what)
     # Where windows do not overlap, a tuple has one window: reducing by pane is all that WID does.
     each: Read = Batch if slide >= RANGE else lambda rows: Reduced(tuple_by_tuple(rows, bucket))
-    ways: dict[str, tuple[Plan, Read]] = {
+    ways: dict[str, tuple[AggregateSpec, Read]] = {
         "wid": (wid, Batch),
         "buffering": (buffering, Batch),
         "by_tuple": (wid, each),
@@ -122,10 +122,10 @@ def bids(tuples: int, batch: int) -> pa.Buffer:
     return sink.getvalue()
 
 
-def plan(file: pa.Buffer, slide: int, strategy: str) -> Plan:
+def asked(file: pa.Buffer, slide: int, strategy: str) -> AggregateSpec:
     rows = pq.read_schema(pa.BufferReader(file)).empty_table()
     stream = lw.stream(rows, name="bids", progress="row", disorder=0)
-    return stream.window(range=RANGE, slide=slide).agg(strategy=strategy, most=lw.max("price")).plan
+    return aggregation(stream.window(range=RANGE, slide=slide).agg(strategy=strategy, most=lw.max("price")))
 
 
 def batches(file: pa.Buffer) -> Iterator[pa.Table]:
@@ -140,15 +140,15 @@ def scan(file: pa.Buffer) -> float:
     return time.process_time() - begun
 
 
-def run(file: pa.Buffer, plan: Plan, read: Read) -> tuple[float, pa.Table]:
+def run(file: pa.Buffer, spec: AggregateSpec, read: Read) -> tuple[float, pa.Table]:
     """Seconds and answers. Each batch is followed by the punctuation of its last row."""
-    operator = plan.open()
+    operator = spec.open(Store(), 1)
     out: list[Message] = []
     begun = time.process_time()
     for rows in batches(file):
-        operator.on_batch(0, read(rows))
-        out += operator.on_punctuation(0, Punctuation.linear("row", rows.column("row")[-1].as_py() + 1))
-    out += operator.on_punctuation(0, ALL)
+        operator.take(0, read(rows), out.append)
+        operator.take(0, Punctuation.linear("row", rows.column("row")[-1].as_py() + 1), out.append)
+    operator.take(0, ALL, out.append)
     seconds = time.process_time() - begun
     return seconds, pa.concat_tables([m.rows for m in out if isinstance(m, Batch)]).combine_chunks().sort_by("wid")
 

@@ -42,6 +42,7 @@ from lowwater.joins.ordered_join import OPIBJoin, OPOBJoin
 from lowwater.joins.spec import WindowJoin
 from lowwater.model.punctuation import ALL
 from lowwater.operators.base import Batch, Operator
+from lowwater.state.store import Store
 
 OUTPUT_CLAIM = (
     "For a count over a sliding-window join, OA-Join holds less than a join that buffers its output to keep order, for "
@@ -129,7 +130,7 @@ def packets(size: str) -> list[Link]:
 def chain(what: WindowJoin, technique: str) -> list[Operator]:
     """The join, and the count behind it, which progresses on the time of M1."""
     pairs = lw.stream(what.result_schema().empty_table(), name="pairs", progress="M1_ts", disorder=lw.ordered())
-    return [KINDS[technique](what), pairs.window(range="1 minute").agg(n=lw.count()).plan.open()]
+    return [KINDS[technique](what), pairs.window(range="1 minute").agg(n=lw.count()).plan.spec.open(Store(), 1)]
 
 
 def measure(n: int, links: Sequence[Link], size: str) -> list[Point]:

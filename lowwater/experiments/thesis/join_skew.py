@@ -34,16 +34,16 @@ from pathlib import Path
 from lowwater.experiments.outcome import Outcome
 from lowwater.experiments.thesis import union_memory
 from lowwater.experiments.thesis.flows import both_ways, opposite
-from lowwater.experiments.thesis.links import Link, run, through
+from lowwater.experiments.thesis.links import Link, run
 from lowwater.experiments.thesis.union_memory import of
 from lowwater.generate import SECOND
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.ordered_join import OPIBJoin
 from lowwater.model.punctuation import Punctuation
-from lowwater.operators.base import Batch, Held, Message, Operator
+from lowwater.operators.base import Emit, Held, Message, Operator, Payload
 from lowwater.operators.meld import Meld
 from lowwater.operators.ordered import Merge
-from lowwater.operators.stateless import Project
+from lowwater.operators.rowwise import Project
 from lowwater.windows.context_free import Sliding
 
 SKEW_CLAIM = (
@@ -87,32 +87,31 @@ class Point(union_memory.Point):
 class ClearingJoin(OAJoin):
     """OA-Join that keeps nothing of what has left."""
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
-        out = super().on_punctuation(port, punctuation)
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
+        super().on_punctuation(port, punctuation, emit)
         for side in self.sides:
             side.parts = [part.kept() for part in side.parts if part.gone < len(part)]
-        return out
 
 
 class UnionsJoined(Operator):
     """A union for each input of a join, as one operator; its ports are those of the unions, one after the other."""
 
     def __init__(self, unions: Sequence[Operator], join: Operator) -> None:
+        super().__init__()
         self.unions = unions
         self.join = join
         self._ways = [(i, port) for i, union in enumerate(unions) for port in range(union.ports)]
         self.ports = len(self._ways)
 
-    def on_batch(self, port: int, batch: Batch) -> list[Message]:
-        return self._on(port, batch)
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        self._on(port, rows, emit)
 
-    def on_punctuation(self, port: int, punctuation: Punctuation) -> list[Message]:
-        return self._on(port, punctuation)
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
+        self._on(port, punctuation, emit)
 
-    def _on(self, port: int, message: Message) -> list[Message]:
+    def _on(self, port: int, message: Message, emit: Emit) -> None:
         side, port = self._ways[port]
-        passed = through([self.unions[side]], port, message)
-        return [out for one in passed for out in through([self.join], side, one)]
+        self.unions[side].take(port, message, lambda one: self.join.take(side, one, emit))
 
     def held(self) -> Held:
         each = [operator.held() for operator in (*self.unions, self.join)]
@@ -127,8 +126,8 @@ def reproduce_skew(size: str, out: Path) -> Outcome:
     points = []
     for skew in SKEWS[size]:
         plans: dict[str, Operator] = {
-            OOP: UnionsJoined([Meld("ts", 2), Meld("ts", 2)], OAJoin(what)),
-            CLEARING: UnionsJoined([Meld("ts", 2), Meld("ts", 2)], ClearingJoin(what)),
+            OOP: UnionsJoined([Meld(("ts",), 2), Meld(("ts",), 2)], OAJoin(what)),
+            CLEARING: UnionsJoined([Meld(("ts",), 2), Meld(("ts",), 2)], ClearingJoin(what)),
             IOP: UnionsJoined([merge(a), merge(c)], OAJoin(what)),
         }
         points += measure(plans, [a, b.late_by(skew), c, d.late_by(skew)], skew, STRETCH[size])
@@ -145,9 +144,9 @@ def reproduce_delay(size: str, out: Path) -> Outcome:
     points = []
     for delay in DELAYS[size]:
         plans: dict[str, Operator] = {
-            OOP: UnionsJoined([Meld("ts", 1), Meld("ts", 2)], OAJoin(what)),
-            IOP: UnionsJoined([Meld("ts", 1), merge(m2)], OAJoin(what)),
-            ORDERED: UnionsJoined([Meld("ts", 1), merge(m2)], OPIBJoin(what)),
+            OOP: UnionsJoined([Meld(("ts",), 1), Meld(("ts",), 2)], OAJoin(what)),
+            IOP: UnionsJoined([Meld(("ts",), 1), merge(m2)], OAJoin(what)),
+            ORDERED: UnionsJoined([Meld(("ts",), 1), merge(m2)], OPIBJoin(what)),
         }
         points += measure(plans, [m1, m2, c.late_by(delay)], delay, STRETCH[size])
     return union_memory.outcome("TH-8-10", points, delay_holds(points, 2 * rate), "delay of C, s", out)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from lowwater.generate import SECOND, START, packets
 from lowwater.model.punctuation import ALL, Punctuation
-from lowwater.operators.base import Batch, Held, Message, Operator
+from lowwater.operators.base import Batch, Held, Late, Message, Operator
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,7 @@ def through(chain: Sequence[Operator], port: int, message: Message) -> list[Mess
     for operator in chain:
         out: list[Message] = []
         for one in messages:
-            if isinstance(one, Punctuation):
-                out += operator.on_punctuation(port, one)
-            else:
-                assert isinstance(one, Batch), "no packet is late here"
-                out += operator.on_batch(port, one)
+            assert not isinstance(one, Late), "no packet is late here"
+            operator.take(port, one, out.append)
         messages, port = out, 0
     return messages

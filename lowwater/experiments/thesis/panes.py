@@ -28,10 +28,10 @@ from lowwater.aggregates.base import argument
 from lowwater.aggregates.grouped import Grouped, without_columns
 from lowwater.experiments.outcome import Outcome, write_csv
 from lowwater.model.punctuation import ALL, Punctuation
-from lowwater.operators.base import Batch
+from lowwater.operators.aggregate import AggregateSpec
+from lowwater.operators.base import Batch, Reduced, taken
 from lowwater.operators.bucket import Bucket
-from lowwater.operators.window_aggregate import Reduced
-from lowwater.query.plan import Plan
+from lowwater.state.store import Store
 from lowwater.windows.context_free import Sliding
 
 CLAIM = (
@@ -122,11 +122,11 @@ def measure(per_pane: int, per_window: int, tuples: int, repeats: int) -> Point:
     """The best of several runs each: what is above it is the machine's, not the algorithm's."""
     rows = _rows(per_pane, tuples)
     window = Sliding(per_window * TICKS, TICKS)
-    plans = {strategy: _plan(rows, window, strategy) for strategy in ("wid", "panes")}
+    specs = {strategy: _asked(rows, window, strategy) for strategy in ("wid", "panes")}
     # Where a window is one pane, a tuple has one window: reducing by pane is all that WID does.
-    wid = [_run(plans["wid"], rows, whole=per_window == 1) for _ in range(repeats)]
-    paned = [_run(plans["panes"], rows, whole=True) for _ in range(repeats)]
-    reduced = [_run(plans["wid"], rows, whole=True) for _ in range(repeats)]
+    wid = [_run(specs["wid"], rows, whole=per_window == 1) for _ in range(repeats)]
+    paned = [_run(specs["panes"], rows, whole=True) for _ in range(repeats)]
+    reduced = [_run(specs["wid"], rows, whole=True) for _ in range(repeats)]
     assert wid[0][1].equals(paned[0][1]), "both must give the same windows"
     assert wid[0][1].equals(reduced[0][1]), "both must give the same windows"
     first, last = window.bounds(rows.column("ts").to_numpy())
@@ -150,22 +150,29 @@ def _rows(per_pane: int, tuples: int) -> pa.Table:
     return pa.table({"ts": ts, "len": rng.integers(40, 1500, tuples)}, schema=SCHEMA)
 
 
-def _plan(rows: pa.Table, window: Sliding, strategy: str) -> Plan:
+def _asked(rows: pa.Table, window: Sliding, strategy: str) -> AggregateSpec:
     stream = lw.stream(rows, name="packets", progress="ts", disorder=0)
-    return stream.window(range=window.range, slide=window.slide).agg(strategy=strategy, most=lw.max("len")).plan
+    return aggregation(stream.window(range=window.range, slide=window.slide).agg(strategy, most=lw.max("len")))
 
 
-def _run(plan: Plan, rows: pa.Table, whole: bool) -> tuple[float, pa.Table]:
+def aggregation(query: lw.Query) -> AggregateSpec:
+    """The aggregation that a query ends in, to be run without its inputs."""
+    spec = query.plan.spec
+    assert isinstance(spec, AggregateSpec)
+    return spec
+
+
+def _run(spec: AggregateSpec, rows: pa.Table, whole: bool) -> tuple[float, pa.Table]:
     """Aggregates all batches, each followed by its punctuation; `whole` lets the operator reduce a batch to panes."""
-    operator, bucket = plan.open(), Bucket(plan.what)
+    operator, bucket = spec.open(Store(), 1), Bucket(spec.what)
     batches = [rows.slice(at, BATCH).combine_chunks() for at in range(0, rows.num_rows, BATCH)]
     upto = [int(batch.column("ts").to_numpy().max()) + 1 for batch in batches]
     answers: list[pa.Table] = []
     begun = time.perf_counter()
     for batch, low in zip(batches, upto, strict=True):
-        operator.on_batch(0, Batch(batch) if whole else Reduced(tuple_by_tuple(batch, bucket)))
-        answers += [m.rows for m in operator.on_punctuation(0, Punctuation.linear("ts", low)) if isinstance(m, Batch)]
-    answers += [m.rows for m in operator.on_punctuation(0, ALL) if isinstance(m, Batch)]
+        taken(operator, 0, Batch(batch) if whole else Reduced(tuple_by_tuple(batch, bucket)))
+        answers += [m.rows for m in taken(operator, 0, Punctuation.linear("ts", low)) if isinstance(m, Batch)]
+    answers += [m.rows for m in taken(operator, 0, ALL) if isinstance(m, Batch)]
     seconds = time.perf_counter() - begun
     return seconds, pa.concat_tables(answers).combine_chunks().sort_by("wid")
 

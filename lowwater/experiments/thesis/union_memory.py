@@ -28,6 +28,7 @@ from lowwater.generate import SECOND
 from lowwater.operators.base import Operator
 from lowwater.operators.meld import Meld
 from lowwater.operators.ordered import Merge, Sort
+from lowwater.state.store import Store
 
 SKEW_CLAIM = (
     "For a count by group in each minute over two links, in-order processing holds more the further one link is behind "
@@ -65,12 +66,12 @@ def reproduce_skew(size: str, out: Path) -> Outcome:
     packets, hosts = SKEWED[size]
     m1, m2 = links(packets, 180, ("M1", "M2"), 0.5, hosts, ("ts", "srcIP", "destIP"))
     stream = lw.stream(m1.rows, name="M1", progress="ts", disorder=lw.ordered()).window(range="1 minute")
-    plan = stream.group_by("srcIP", "destIP").agg(strategy="wid", n=lw.count()).plan
+    spec = stream.group_by("srcIP", "destIP").agg(strategy="wid", n=lw.count()).plan.spec
     points = []
     for skew in SKEWS[size]:
         chains: dict[str, list[Operator]] = {
-            IOP: [Merge(m1.rows.schema, "ts", 2), plan.open()],
-            OOP: [Meld("ts", 2), plan.open()],
+            IOP: [Merge(m1.rows.schema, "ts", 2), spec.open(Store(), 1)],
+            OOP: [Meld(("ts",), 2), spec.open(Store(), 1)],
         }
         points += measure(chains, [m1, m2.late_by(skew)], skew, STRETCH[size])
     return outcome("TH-8-8", points, skew_holds(points, packets / 180 / 2), "skew of M1 and M2, s", out)
@@ -81,15 +82,15 @@ def reproduce_delay(size: str, out: Path) -> Outcome:
     c, *busy = links(packets, 480, ("C", "M1", "M2"), 300 / packets, 1000, ("ts",))
     stream = lw.stream(c.rows, name="C", progress="ts", disorder=lw.ordered())
     window = stream.window(range="5 minutes", slide="1 minute")
-    panes, buffer = (window.agg(strategy=strategy, n=lw.count()).plan for strategy in ("panes", "buffer"))
+    panes, buffer = (window.agg(strategy=strategy, n=lw.count()).plan.spec for strategy in ("panes", "buffer"))
     points = []
     for delay in DELAYS[size]:
         slack = delay * SECOND + STRETCH[size]  # within a stretch links come one after the other
         chains: dict[str, list[Operator]] = {
-            BUFFERED: [Merge(c.rows.schema, "ts", 3), buffer.open()],
-            SORTED: [Meld("ts", 3), Sort(c.rows.schema, "ts", slack), buffer.open()],
-            ORDER: [Merge(c.rows.schema, "ts", 3), panes.open()],
-            PANES: [Meld("ts", 3), panes.open()],
+            BUFFERED: [Merge(c.rows.schema, "ts", 3), buffer.open(Store(), 1)],
+            SORTED: [Meld(("ts",), 3), Sort(c.rows.schema, "ts", slack), buffer.open(Store(), 1)],
+            ORDER: [Merge(c.rows.schema, "ts", 3), panes.open(Store(), 1)],
+            PANES: [Meld(("ts",), 3), panes.open(Store(), 1)],
         }
         points += measure(chains, [c.late_by(delay), *busy], delay, STRETCH[size])
     return outcome("TH-8-11", points, delay_holds(points, packets / 480), "delay of C, s", out)

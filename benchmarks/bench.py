@@ -1,0 +1,128 @@
+"""Benchmarks by name, and how their reports are told: as one JSON object, as a table, as a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks import flush, join, plans, slide_by_tuple, sliding
+from benchmarks.rounds import BenchReport
+from lowwater.backends.spark.launch import Session
+from lowwater.errors import LowwaterError
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """`run` takes a session, rounds, a cap on the rows of a micro-batch, and whom to tell what it is doing."""
+
+    name: str
+    about: str
+    run: Callable[[Session, int, int | None, Callable[[str], None]], BenchReport]
+
+
+BENCHMARKS = {
+    benchmark.name: benchmark
+    for benchmark in (
+        Benchmark(
+            "sliding",
+            "count, sum and max by key over tumbling, 60:1 and 600:1 windows, beside Spark's window()",
+            sliding.run,
+        ),
+        Benchmark(
+            slide_by_tuple.NAME,
+            "for each row the sum of its key over 10 minutes, beside Spark by hand; sum, max and median by 60:1",
+            slide_by_tuple.run,
+        ),
+        Benchmark(
+            flush.NAME,
+            "tumbling counts of a million groups, whose answers leave slowly or all at once",
+            flush.run,
+        ),
+        Benchmark(
+            join.NAME,
+            "pairs of two streams by key within 2 and 60 seconds, beside Spark's own join; what a larger state costs",
+            join.run,
+        ),
+        Benchmark(
+            plans.NAME,
+            "what a second stage, a union of three inputs and 10,000 sources cost lowwater, on the same rows",
+            plans.run,
+        ),
+    )
+}
+
+
+def find(name: str) -> Benchmark:
+    if name not in BENCHMARKS:
+        raise LowwaterError(f"There is no benchmark {name!r}; there is: {', '.join(BENCHMARKS)}.")
+    return BENCHMARKS[name]
+
+
+def as_json(report: BenchReport) -> dict[str, Any]:
+    """`seconds` are for `rows` rows; `ratios` are another engine's time per row over ours, above 1 we are faster."""
+    return {
+        "name": report.name,
+        "equal": report.equal,
+        "disagreements": list(report.disagreements),
+        "results": [asdict(result) for result in report.results],
+        "ratios": {name: round(ratio, 3) for name, ratio in report.ratios.items()},
+        "own": {name: round(ratio, 3) for name, ratio in report.own.items()},
+    }
+
+
+def as_table(report: BenchReport) -> Table:
+    table = Table(title=f"{report.name}: steady state, the median micro-batch")
+    table.add_column("workload")
+    table.add_column("engine")
+    for heading in ("rows", "rows/s", "µs a row", "peak MB", report.divided):
+        table.add_column(heading, justify="right")
+    before = None
+    for r in report.results:
+        if before not in (None, r.workload):
+            table.add_section()
+        before = r.workload
+        ratio = report.ratio_of(r)
+        shown = "" if ratio is None else f"{ratio:.2f}"
+        speed = (f"{r.rows:,}", f"{1 / r.per_row:,.0f}", f"{r.per_row * 1e6:.2f}", f"{r.peak_rss_mb:,.0f}")
+        table.add_row(r.workload, r.engine, *speed, shown)
+    return table
+
+
+def plot(report: BenchReport, file: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    (_batches if report.by_batch else _bars)(axes, report)
+    axes.legend()
+    figure.savefig(file, dpi=120)
+
+
+def _bars(axes: Any, report: BenchReport) -> None:
+    """Time per row of every engine, a group of bars a workload, on a logarithmic scale: the engines are far apart."""
+    compared = list(dict.fromkeys(r.workload for r in report.results if r.engine != report.ours))
+    engines = list(dict.fromkeys(r.engine for r in report.results))
+    width = 0.8 / len(engines)
+    for i, engine in enumerate(engines):
+        cost = {r.workload: r.per_row * 1e6 for r in report.results if r.engine == engine}
+        at = {name: x + (i - (len(engines) - 1) / 2) * width for x, name in enumerate(compared) if name in cost}
+        bars = axes.bar(list(at.values()), [cost[name] for name in at], width, label=engine)
+        axes.bar_label(bars, fmt="{:.3g}", fontsize=8)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(compared)), compared)
+    axes.set_ylabel("microseconds a row")
+    axes.set_title(f"{report.name}: time a row in steady state (less is better)")
+
+
+def _batches(axes: Any, report: BenchReport) -> None:
+    """Every timed micro-batch of every engine in its order, round after round, from zero: a stall is a peak."""
+    for r in report.results:
+        axes.plot(range(1, len(r.batch_seconds) + 1), r.batch_seconds, marker="o", markersize=3, label=r.engine)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("micro-batch")
+    axes.set_ylabel("seconds")
+    axes.set_title(f"{report.name}: seconds of each micro-batch (level is better)")

@@ -1,0 +1,63 @@
+"""A total order on rows of any type: by columns from left to right, null first, NaN behind every number.
+
+It decides between rows that tie in time, so that a result does not depend on the order in which they came. Structs are
+ordered by their fields, lists by their elements, and a list comes before the longer ones that it begins.
+
+>>> rows = pa.table({"v": [2, None, 2], "l": [[1, 5], [7], [1]]})
+>>> order_of_rows(rows, np.zeros(3, np.int64)).tolist()
+[1, 2, 0]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.aggregates.order import dense
+from lowwater.model.columns import whole
+
+Ints = npt.NDArray[np.int64]
+
+
+def order_of_rows(rows: pa.Table, run: Ints) -> Ints:
+    """The rows by (run, columns)."""
+    return np.asarray(np.lexsort((*(ranks(whole(column)) for column in reversed(rows.columns)), run)), np.int64)
+
+
+def ranks(values: pa.Array) -> Ints:
+    """A number per value that compares as the values do; equal values have equal numbers, and null has 0."""
+    out = np.zeros(len(values), np.int64)
+    there = values.is_valid().to_numpy(zero_copy_only=False)
+    if not there.any():
+        return out
+    known, type = values.filter(pa.array(there)), values.type
+    if pa.types.is_dictionary(type):
+        out[there] = ranks(known.dictionary_decode())
+    elif pa.types.is_struct(type):
+        out[there] = 1 + _combined([ranks(field) for field in known.flatten()], len(known))
+    elif pa.types.is_map(type):
+        pairs = pa.struct([("key", type.key_type), ("value", type.item_type)])
+        out[there] = ranks(known.cast(pa.list_(pairs)))
+    elif pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type):
+        out[there] = 1 + _of_lists(known)
+    else:
+        out[there] = 1 + dense(known)[0]
+    return out
+
+
+def _combined(columns: list[Ints], n: int) -> Ints:
+    """Ranks of rows of ranks."""
+    if not columns:
+        return np.zeros(n, np.int64)
+    matrix = np.stack(columns, axis=1)
+    return np.asarray(np.unique(matrix, axis=0, return_inverse=True)[1].reshape(-1), np.int64)
+
+
+def _of_lists(lists: pa.Array) -> Ints:
+    """Lists as text of eight bytes per element, which compares as their elements do from left to right."""
+    offset = np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy(zero_copy_only=False))])
+    elements = ranks(lists.flatten()).astype(">i8")  # no rank is below zero, so bytes compare as numbers
+    data, ends = pa.py_buffer(elements.tobytes()), pa.py_buffer((8 * offset).astype(np.int64).tobytes())
+    return dense(pa.Array.from_buffers(pa.large_binary(), len(lists), [None, ends, data]))[0]

@@ -1,0 +1,126 @@
+"""The step between `window()` or `group_by()` and `agg()`: a relation with a window or groups, without aggregates."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lowwater.aggregates.base import Aggregate
+from lowwater.errors import BadAggregate, BadWindow, LowwaterError
+from lowwater.model.ticks import Length, Ticks
+from lowwater.operators.bucket import WindowKind
+from lowwater.operators.flush import EAGER, Flush
+from lowwater.query import logical
+
+if TYPE_CHECKING:
+    from lowwater.relation import Relation
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """A relation with a window or groups. Without a window, punctuation proves when a group is complete."""
+
+    _of: Relation
+    _window: WindowKind | None
+    _time: str | None
+    _anchored: bool = True
+    _groups: tuple[str, ...] = ()
+    _partitioned: bool = False
+    """Whether the rows of a partition define the windows. Further grouping then has no meaning."""
+    _early: bool = False
+    _lateness: int = 0
+    _flush: Flush = EAGER
+
+    def group_by(self, *columns: str) -> Grouped:
+        """One result per window and value of these columns. Null is a value."""
+        self._of._known(columns, "group_by()")
+        if self._partitioned:
+            raise BadWindow(
+                "group_by() would split windows that rows of a partition define; name the columns in partition_by= "
+                "instead, so that each key counts its own rows."
+            )
+        return dataclasses.replace(self, _groups=(*self._groups, *columns))
+
+    groupBy = group_by
+
+    def emit(
+        self, *, early: bool | None = None, allowed_lateness: Length | None = None, flush: Flush | None = None
+    ) -> Grouped:
+        """Sets when results leave. By default each leaves once, when its window closes.
+
+        early             also before, after each batch that changed a window; these rows are marked "early"
+        allowed_lateness  closed windows take late rows for this long; new answers are marked "revised"
+        flush             lw.slow_flush() or lw.lazy_flush(): answers leave a few per batch
+
+        Nothing can follow a relation with early or revised answers.
+        """
+        if self._window is None or self._time is None:
+            raise BadWindow("emit() is for windows; a group without one is answered when it is complete.")
+        ticks = Ticks(self._of.node.schema.field(self._time).type)
+        lateness = self._lateness
+        if allowed_lateness is not None:
+            lateness = ticks.length(allowed_lateness, "allowed_lateness")
+        if lateness < 0:
+            raise BadWindow("allowed_lateness must not be negative.")
+        early = self._early if early is None else early
+        return dataclasses.replace(self, _early=early, _lateness=lateness, _flush=flush or self._flush)
+
+    def distinct(self, *columns: str) -> Relation:
+        """Each combination of these columns, or of the groups, once per window (DupElim)."""
+        if self._window is None:
+            raise LowwaterError("distinct() behind group_by() needs a window; use distinct() on the rows themselves.")
+        if self._partitioned:
+            raise BadWindow("distinct() has no meaning over windows that rows define; use a window over time.")
+        of = self.group_by(*columns) if columns else self
+        if not of._groups:
+            raise LowwaterError("distinct() over windows needs columns, as in window('1 minute').distinct('user').")
+        return of._aggregated({}, "auto", "include", None)
+
+    def agg(
+        self, strategy: str = "auto", late: str = "include", table: int | None = None, **aggregates: Aggregate
+    ) -> Relation:
+        """Computes aggregates. The keyword is the name of the result column, as in agg(n=lw.count()).
+
+        strategy  auto, or wid, panes, landmark, buffer, adaptive where they fit; results are the same
+        late      a row that is late for some of its windows: "include" it in the open ones, or "drop" it from all
+        table     entries of the table in which rows are reduced at the source; by default as many as are needed
+        """
+        for option, value, type in (("strategy", strategy, str), ("late", late, str), ("table", table, int | None)):
+            if not isinstance(value, type):
+                raise BadAggregate(
+                    f"agg() takes aggregates by name, as in agg(n=lw.count()), and {option!r} is no such name."
+                )
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise BadAggregate(
+                    f"agg({name}=...) takes an aggregate such as lw.count() or lw.sum('len'), not {aggregate!r}."
+                )
+        if not aggregates:
+            raise BadAggregate("agg() needs at least one aggregate, as in agg(n=lw.count()).")
+        return self._aggregated(aggregates, strategy, late, table)
+
+    def _aggregated(self, aggregates: dict[str, Aggregate], strategy: str, late: str, table: int | None) -> Relation:
+        named = tuple(aggregates.items())
+        if self._window is None:
+            if strategy != "auto":
+                raise LowwaterError(
+                    f"strategy={strategy!r} is for windows; a group-by without one has one way only, so leave it out."
+                )
+            return self._of._of(logical.GroupBy(self._of.node, self._groups, named))
+        assert self._time is not None
+        node = logical.Aggregate(
+            self._of.node,
+            self._window,
+            self._time,
+            self._groups,
+            named,
+            self._anchored,
+            late,
+            self._early,
+            self._lateness,
+            self._flush,
+            strategy,
+            table,
+        )
+        return self._of._of(node)

@@ -1,0 +1,100 @@
+"""Properties of a relation: what is known of its rows before any of them comes.
+
+The planner, the refusals and the bounds on state read only these, whatever the relation is made of: an input, an
+aggregation, a join, or a union of them.
+
+>>> import pyarrow as pa
+>>> rows = Properties(pa.schema({"ts": pa.int64(), "k": pa.string()}), (Progressing("ts", 5),))
+>>> rows.progressing("ts").behind, rows.attribute
+(5, 'ts')
+>>> [p.attribute for p in rows.keeping(["k"]).progress]
+[]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+GREATEST, LEAST = "__lw_greatest", "__lw_least"
+"""The attributes on which a join promises what its timestamps do together (mission J8)."""
+
+
+@dataclass(frozen=True)
+class Progressing:
+    """An attribute on which rows progress.
+
+    `behind` is how many ticks the low-watermark can be behind the newest row, None where that is not known. Rows of
+    outer joins may lack the attribute: then windows over it are refused.
+    """
+
+    attribute: str
+    behind: int | None = None
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Properties:
+    """See the module text. The first attribute of `progress` is the one that windows are over unless told otherwise."""
+
+    schema: pa.Schema
+    """All columns, the hidden ones included."""
+    progress: tuple[Progressing, ...] = ()
+    ends: tuple[str, ...] = ()
+    """Columns whose values are reported as ended."""
+    apart: bool = False
+    """Whether rows come from several sources, which may be apart from each other."""
+    hidden: tuple[str, ...] = ()
+    """Columns that later operators may use and that results do not show, such as `window_time`."""
+    silent: str | None = None
+    """Why nothing progresses before the end, where that is so."""
+    again: str | None = None
+    """Why a row may be replaced by a later one, where that is so: nothing may follow such a relation."""
+    skewed: bool = False
+    """Whether most groups have few rows in a window."""
+    identified: tuple[str, ...] | None = None
+    """Columns that identify a row together with its time, so that no two of them tie; None where nothing does."""
+    derived: bool = False
+    """Whether rows are results of another operator, which have no order of arrival that could be relied on."""
+
+    @property
+    def attribute(self) -> str | None:
+        """The attribute that windows are over by default."""
+        known = [p for p in self.progress if p.attribute in self.schema.names]
+        whole = [p.attribute for p in known if not p.nullable]
+        return next(iter([*whole, *(p.attribute for p in known)]), None)
+
+    @property
+    def visible(self) -> pa.Schema:
+        """The columns that results show."""
+        return pa.schema([field for field in self.schema if field.name not in self.hidden])
+
+    def progressing(self, attribute: str) -> Progressing | None:
+        return next((p for p in self.progress if p.attribute == attribute), None)
+
+    def keeping(self, columns: Sequence[str]) -> Properties:
+        """The properties of a projection: what is said of a column that is gone is gone too."""
+        named = {p.attribute for p in self.progress} & {GREATEST, LEAST}
+        return replace(
+            self,
+            schema=pa.schema([self.schema.field(name) for name in columns]),
+            progress=tuple(p for p in self.progress if p.attribute in columns or p.attribute in named),
+            ends=tuple(name for name in self.ends if name in columns),
+            hidden=tuple(name for name in self.hidden if name in columns),
+        )
+
+    def with_column(self, field: pa.Field, progress: Sequence[Progressing] = ()) -> Properties:
+        """The properties with one column added or replaced, which may progress in turn."""
+        at = self.schema.get_field_index(field.name)
+        schema = self.schema.append(field) if at < 0 else self.schema.set(at, field)
+        kept = tuple(p for p in self.progress if p.attribute != field.name)
+        return replace(
+            self,
+            schema=schema,
+            progress=(*kept, *progress),
+            ends=tuple(name for name in self.ends if name != field.name),
+            hidden=tuple(name for name in self.hidden if name != field.name),
+            identified=None if field.name in (self.identified or ()) else self.identified,
+        )

@@ -1,0 +1,232 @@
+"""The physical plan: operators, the stages they run in, and how rows come to them. Frozen, the same for every backend.
+
+    entry      rows of an input enter a stage, laid out for the operator that reads them
+    edge       results of an operator go to another one: directly, or across a shuffle into a later stage
+    stage      all operators at one depth of re-shuffling; Spark runs a stage as one stateful operator
+
+Stages run one after the other in every micro-batch. A crossing into a later stage is packed like the first shuffle:
+rows in the layout of the next operator, and the punctuation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.errors import LowwaterError
+from lowwater.operators.aggregation import LATE_COLUMNS
+from lowwater.operators.layout import Layout
+from lowwater.operators.rowwise import RowFunction
+from lowwater.operators.spec import OperatorSpec
+from lowwater.plan.inputs import Ends, Input
+
+VERSION = 1
+"""The version of the choices that a checkpoint pins."""
+WHERE_FROM = {"input": pa.string(), "operator": pa.string()}
+"""Columns of the late output: the input of a late row, and the operator that it was too late for."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Rows of an input on their way into a stage."""
+
+    input: int
+    frame: int
+    """Entries of one frame and one stage are read together."""
+    schema: pa.Schema
+    """The rows as the frame hands them over, without marks."""
+    stage: int = 0
+    operator: int = 0
+    port: int = 0
+    reader: tuple[int, int] = (0, 0)
+    """The operator and port whose layout the rows have: that behind a union, not the union itself."""
+    route: tuple[str, ...] | None = None
+    marked: bool = False
+    """Whether filters have marked rows."""
+    ends: Ends | None = None
+    moves: tuple[tuple[str, int], ...] = ()
+    """Columns that move with the input's time, and by how many ticks they are ahead of it."""
+    learns: bool = True
+    """Whether this entry carries the facts of the input's progress. One entry per input and stage does."""
+    steps: tuple[str, ...] = ()
+    """The row-wise steps where rows are read, for EXPLAIN."""
+
+    @property
+    def data(self) -> list[pa.Field]:
+        """The columns of rows that are data, without those that only carry punctuations of values."""
+        marks = set() if self.ends is None else {*self.ends.columns} - {self.ends.attribute}
+        return [f for f in self.schema if f.name not in marks]
+
+
+@dataclass(frozen=True)
+class OutsideStep:
+    """A row-wise step that Spark evaluates between two stages, because Arrow cannot."""
+
+    kind: str
+    """filter, derive, project or map"""
+    name: str = ""
+    expression: str = ""
+    columns: tuple[str, ...] = ()
+    function: RowFunction | None = None
+    schema: pa.Schema | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "filter":
+            return f"Select  {self.expression}"
+        if self.kind == "derive":
+            return f"Apply  {self.name} = {self.expression}"
+        return f"Project  {', '.join(self.columns)}" if self.kind == "project" else "Apply  a function"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Results of an operator on their way to another one."""
+
+    source: int
+    operator: int
+    port: int
+    crosses: bool = False
+    reader: tuple[int, int] = (0, 0)
+    route: tuple[str, ...] | None = None
+    attributes: tuple[str, ...] = ()
+    """The attributes whose progress crosses."""
+    why: str = ""
+    """Why there is a shuffle."""
+    schema: pa.Schema | None = None
+    """The schema of the rows after the outside steps, if there are any."""
+    outside: tuple[OutsideStep, ...] = ()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An operator in its stage. `routes` are, per port, the columns by which rows were sent to their shard."""
+
+    spec: OperatorSpec
+    stage: int
+    label: str
+    routes: tuple[tuple[str, ...] | None, ...] = ()
+    times: tuple[str | None, ...] = ()
+    """The time of each port: spans of rows are in its ticks."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The physical plan. Picklable, because it is sent to the workers; see the module text."""
+
+    inputs: tuple[Input, ...]
+    entries: tuple[Entry, ...]
+    operators: tuple[Placed, ...]
+    edges: tuple[Edge, ...]
+    root: int
+    shown: tuple[str, ...]
+    """The columns of the root operator that results show."""
+    meaning: str
+    """Everything of the logical tree that state depends on, as text."""
+    outside: tuple[OutsideStep, ...] = ()
+    """Steps behind the root that Spark evaluates on the results."""
+    result: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    late: bool = True
+    """Whether inputs are read whole, so that late rows can be reported whole."""
+
+    @property
+    def name(self) -> str:
+        """The query as errors name it."""
+        return " + ".join(i.name for i in self.inputs)
+
+    @property
+    def spec(self) -> OperatorSpec:
+        """The operator whose results are those of the query."""
+        return self.operators[self.root].spec
+
+    @property
+    def stages(self) -> int:
+        return 1 + max(placed.stage for placed in self.operators)
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        return self.result
+
+    @property
+    def shown_schema(self) -> pa.Schema:
+        """What the last stage emits, before Spark evaluates any steps."""
+        schema = self.spec.result
+        return pa.schema([pa.field(name, schema.field(name).type) for name in self.shown])
+
+    @property
+    def order(self) -> list[tuple[str, str]]:
+        """The sort order of a finite result: that of the last operator that has one."""
+        known, number = self.result_schema.names, self.root
+        while not self.operators[number].spec.order:
+            before = [edge.source for edge in self.edges if edge.operator == number]
+            if not before:
+                return []
+            number = before[0]
+        return [(name, how) for name, how in self.operators[number].spec.order if name in known]
+
+    @property
+    def late_schema(self) -> pa.Schema:
+        """The late output: input and operator, the columns of all inputs, and the reason."""
+        columns: dict[str, pa.DataType] = {}
+        for entry in self.entries:
+            for f in entry.data:
+                columns.setdefault(late_name(self, entry, f), f.type)
+        fields = [pa.field(name, type) for name, type in columns.items()]
+        where_from = [pa.field(name, type) for name, type in WHERE_FROM.items()]
+        return pa.schema([*where_from, *fields, *(pa.field(name, type) for name, type in LATE_COLUMNS.items())])
+
+    def layout(self, at: Entry | Edge) -> Layout:
+        """How rows travel along an entry or an edge."""
+        operator, port = at.reader
+        return self.operators[operator].spec.layout(port, at.route)
+
+    def of_stage(self, stage: int) -> list[int]:
+        """The operators of a stage, in the order that rows pass them."""
+        return [i for i, placed in enumerate(self.operators) if placed.stage == stage]
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Adds the name of the query to errors that are raised while it runs."""
+        try:
+            yield
+        except LowwaterError as error:
+            error.args = (f"Query over {self.name!r}: {error}",)
+            raise
+
+    @property
+    def query(self) -> str:
+        return blake2b(self.meaning.encode(), digest_size=8).hexdigest()
+
+    def fingerprint(self, shards: int) -> dict[str, Any]:
+        """The owner of a checkpoint: what must not change between two runs, and the pinned choices."""
+        return {"query": self.query, "shards": shards, "meaning": self.meaning, "plan": self.choices()}
+
+    def choices(self) -> dict[str, Any]:
+        """The planner's choices as plain values. A later planner follows the choices of the checkpoint."""
+        return {
+            "version": VERSION,
+            "whole": self.late,
+            "operators": [
+                {
+                    "label": placed.label,
+                    "stage": placed.stage,
+                    "routes": [None if route is None else list(route) for route in placed.routes],
+                    **placed.spec.choice(),
+                }
+                for placed in self.operators
+            ],
+        }
+
+    def pinned(self) -> str:
+        return json.dumps(self.choices(), sort_keys=True)
+
+
+def late_name(plan: Plan, entry: Entry, column: pa.Field) -> str:
+    """The name of a column in the late output: its own, unless another input has it with another type."""
+    types = {f.type for other in plan.entries for f in other.data if f.name == column.name}
+    return column.name if len(types) == 1 else f"{plan.inputs[entry.input].name}_{column.name}"

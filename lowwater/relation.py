@@ -1,0 +1,410 @@
+"""The fluent API: one class for streams and for results. It describes a query and runs nothing.
+
+Every verb adds a node to the logical tree (query/logical.py). Whatever a stream can do, a result can do too.
+
+>>> import pyarrow as pa, lowwater as lw
+>>> rows = pa.table({"ts": [1, 2, 11, 3], "k": ["a", "a", "b", "a"]})
+>>> late_by_10 = lw.stream(rows, name="rows", progress="ts", disorder=10)
+>>> counts = late_by_10.window(range=10).group_by("k").agg(n=lw.count())
+>>> [(r["window_start"], r["window_end"], r["k"], r["n"]) for r in counts.collect().to_pylist()]
+[(0, 10, 'a', 3), (10, 20, 'b', 1)]
+>>> busiest = counts.window(range=10).agg(most=lw.max("n"))         # a window over the results of a window
+>>> [(r["window_start"], r["most"]) for r in busiest.collect().to_pylist()]
+[(0, 3), (10, 1)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
+from lowwater.grouped import Grouped
+from lowwater.model.ticks import Length, Ticks
+from lowwater.plan.inputs import Ends
+from lowwater.plan.plan import Plan
+from lowwater.query.explain import explain
+from lowwater.query.frame import RowFunction
+from lowwater.query.join_options import joined
+from lowwater.query.joining import refuse_join
+from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Project, Scan, Union, scan_like
+from lowwater.query.planner import Planned, plan
+from lowwater.query.refuse import refuse_time
+from lowwater.query.window import over_of, window_of
+from lowwater.windows.context_aware import Session
+from lowwater.windows.context_free import ContextFree
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """Rows and the attributes on which they progress: a stream, or the results of a query over streams.
+
+    Frozen. Every verb returns a new relation and refuses at once what cannot be planned.
+    """
+
+    node: Node
+    name: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.node.properties.visible
+
+    @property
+    def progress(self) -> str | None:
+        """The attribute that windows are over by default."""
+        return self.node.properties.attribute
+
+    def named(self, name: str) -> Relation:
+        """The same relation under a name. A join prefixes columns that both sides have with it."""
+        return Relation(self.node, name)
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def where(self, condition: str) -> Relation:
+        """Keeps the rows for which a condition in Spark SQL holds. Progress is still learned from all rows.
+
+        Behind an aggregation this is HAVING: `counts.where("n > 10")`.
+        """
+        return self._of(Filter(self.node, condition))
+
+    filter = where
+
+    def with_column(self, name: str, expression: str) -> Relation:
+        """Adds or replaces a column with an expression in Spark SQL over the others.
+
+        A time plus a constant progresses as that time does. Behind a join, so do `greatest` and `least` of its times.
+        """
+        if name.startswith("__lw_"):
+            raise LowwaterError(f"with_column() cannot add {name!r}: names that begin with __lw_ are lowwater's own.")
+        for column, why in self._spoken_for().items():
+            if name == column:
+                raise LowwaterError(f"with_column() may not replace {name!r}, {why}.")
+        return self._of(Derive(self.node, name, expression))
+
+    def select(self, *columns: str) -> Relation:
+        """Keeps some columns. Of a stream, the columns that progress is learned from must be among them."""
+        self._known(columns, "select()")
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        if twice:
+            raise LowwaterError(f"select() names {twice[0]!r} twice; name each column once.")
+        for column in self._learned_from():
+            if column not in columns:
+                raise LowwaterError(f"select() must keep {column!r}, on which the stream progresses.")
+        return self._of(Project(self.node, tuple(columns)))
+
+    def apply(self, function: RowFunction, schema: pa.Schema) -> Relation:
+        """Applies a function from an Arrow table to one with as many rows, in the same order.
+
+        `schema` is that of the function's result. The function must return columns that progress unchanged.
+        """
+        ended = [n.ends.attribute for n in self.node.walk() if isinstance(n, Ending) and scan_like(self.node)]
+        for column in ended:
+            if column not in schema.names or schema.field(column).type != self.node.schema.field(column).type:
+                raise LowwaterError(f"apply() must keep {column!r} as it is, since unique() or ends() speak of it.")
+        for column in self._learned_from():
+            if column not in schema.names or schema.field(column).type != self.node.schema.field(column).type:
+                raise LowwaterError(f"apply() must keep {column!r} as it is, since the stream progresses on it.")
+        return self._of(Map(self.node, function, schema))
+
+    def union(self, *others: Relation) -> Relation:
+        """The rows of all relations, which must have the same columns. Progress is that of the slowest."""
+        for other in others:
+            refuse_union(self, other)
+        relations = (self, *others)
+        scans = [n.input for r in relations for n in r.node.walk() if isinstance(n, Scan) and scan_like(r.node)]
+        names = [i.name for i in scans]
+        if len(set(names)) < len(names):
+            raise LowwaterError(
+                f"union() needs inputs of different names, but has {names}; name them by stream(..., name=)."
+            )
+        return self._of(Union(tuple(r.node for r in relations)), "_".join(r.name for r in relations))
+
+    def distinct(self, *columns: str) -> Relation:
+        """Each row once, or each combination of these columns once. One of the columns must progress."""
+        before = self.node.properties
+        on = columns or tuple(before.visible.names)
+        self._known(on, "distinct()")
+        times = sorted((p for p in before.progress if p.attribute in on), key=lambda p: p.nullable)
+        if not times:
+            raise BadProgress(
+                "distinct() would remember every row for ever; keep a column that progresses among its columns, use "
+                "window().distinct(), or drop_duplicates(on=, within=)."
+            )
+        return self._of(Distinct(self.node, on, times[0].attribute))
+
+    def drop_duplicates(self, on: str | Sequence[str], within: Length | None = None) -> Relation:
+        """Of rows that agree on `on` and are at most `within` apart, the one with the smallest time.
+
+        In order of time, a row survives if no survivor with its key is at most `within` before it. Of rows with one key
+        and one time the smallest by value survives. A row leaves as soon as progress proves that it survives.
+        """
+        columns = names(on)
+        self._known(columns, "drop_duplicates(on=)")
+        time = self._time(None, "drop_duplicates() would not decide")
+        ticks = Ticks(self.node.schema.field(time).type)
+        if within is None and time not in columns:
+            raise BadProgress(
+                f"drop_duplicates() would remember every {', '.join(columns)} for ever; give within=, as in "
+                "within='10 minutes'."
+            )
+        length = 0 if within is None else ticks.length(within, "WITHIN")
+        if length < 0:
+            raise BadWindow("drop_duplicates(within=) must not be negative.")
+        return self._of(Distinct(self.node, columns, time, length))
+
+    # -- windows and groups ----------------------------------------------------------------------------------------
+
+    def window(
+        self,
+        range: Length,
+        slide: Length | None = None,
+        *,
+        over: str | None = None,
+        origin: object = None,
+        period: Length | None = None,
+        partition_by: str | Sequence[str] = (),
+        order: str | None = None,
+    ) -> Grouped:
+        """Windows of length RANGE every SLIDE, over a progressing attribute or in rows (range="1000 rows").
+
+        `over` names the attribute: by default the stream's own, behind a window `window_time` (the last tick inside the
+        window), behind a join the first time that every result has.
+        `slide` defaults to `range` (tumbling); range="all" is a landmark window, starting anew every `period` if given.
+        Windows start at `origin` + k * slide, by default the epoch; origin="first" is the smallest value of the stream.
+        A length of time that slides by rows, range="5 minutes", slide="1 row", ends a window at each (n-th) row.
+        `partition_by` makes each key a stream of its own. Rows are counted in `order` of "time" or "arrival": by time
+        within partitions, by arrival without.
+        """
+        partition = names(partition_by)
+        self._known(partition, "partition_by=")
+        time = self._time(over)
+        ticks = Ticks(self.node.schema.field(time).type)
+        window, anchored = window_of(ticks, range, slide, origin, period, bool(partition), order)
+        refuse_time(window, time, partition, self.node.properties)
+        return Grouped(self, window, time, anchored, partition, not isinstance(window, ContextFree))
+
+    def session(self, gap: Length, *, over: str | None = None) -> Grouped:
+        """Rows of a group with pauses shorter than `gap` between them, in order of the progressing attribute."""
+        time = self._time(over)
+        ticks = Ticks(self.node.schema.field(time).type)
+        window = Session(ticks.length(gap, "GAP"))
+        refuse_time(window, time, (), self.node.properties)
+        return Grouped(self, window, time)
+
+    def over(
+        self,
+        partition_by: str | Sequence[str] = (),
+        *,
+        rows: tuple[int | None, int] | None = None,
+        range: tuple[Length | None, Length] | None = None,
+    ) -> Grouped:
+        """A window per row: the rows of its partition around it, in order of the progressing attribute.
+
+        rows=(3, 2) is ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING, range=("1 minute", "0 seconds") the same over time;
+        None is UNBOUNDED. Results are the rows, each with the aggregates of its window.
+        """
+        partition = names(partition_by)
+        self._known(partition, "partition_by=")
+        time = self._time(None)
+        ticks = Ticks(self.node.schema.field(time).type)
+        window = over_of(ticks, rows, range)
+        refuse_time(window, time, partition, self.node.properties)
+        return Grouped(self, window, time, True, partition, True)
+
+    def group_by(self, *columns: str) -> Grouped:
+        """A group-by without a window. A group is answered when punctuation proves that it is complete."""
+        self._known(columns, "group_by()")
+        return Grouped(self, None, None, True, columns)
+
+    groupBy = group_by
+
+    # -- joins -----------------------------------------------------------------------------------------------------
+
+    def unique(self, column: str) -> Relation:
+        """Declares, for joins, that no two rows share a value of this column: each row ends its own value (PW 1.2)."""
+        return self._ending(Ends(column))
+
+    def ends(self, column: str, when: str, value: str | None = None, range: tuple[str, str] | None = None) -> Relation:
+        """Declares, for joins, which rows are punctuations: where the boolean column `when` is true, values have ended.
+
+        The row holds the ended values of `column`: in `column` itself, in the column `value` (one value or a list), or
+        in the two columns `range`, from the first up to the second, which is excluded.
+        """
+        if range is not None and (not isinstance(range, tuple | list) or len(range) != 2):
+            raise LowwaterError(f"ends(range=) names two columns, as in range=('low', 'high'), not {range!r}.")
+        low, high = range if range is not None else (None, None)
+        return self._ending(Ends(column, when, None if range is not None else value or column, low, high))
+
+    def _ending(self, ends: Ends) -> Relation:
+        self._known([ends.attribute, *ends.columns], "unique() or ends()")
+        schema = self.node.schema
+        if self.node.properties.derived:
+            raise LowwaterError("unique() and ends() are for streams: what a result ends follows from its inputs.")
+        if ends.when is not None and not pa.types.is_boolean(schema.field(ends.when).type):
+            raise LowwaterError(f"ends(when=) names a boolean column, but {ends.when!r} is not; derive one first.")
+        wanted = schema.field(ends.attribute).type
+        for name in (name for name in (ends.value, ends.low, ends.high) if name is not None):
+            given = schema.field(name).type
+            if name == ends.value and (pa.types.is_list(given) or pa.types.is_large_list(given)):
+                given = given.value_type
+            if given != wanted:
+                raise LowwaterError(f"ends() needs {name!r} of the type of {ends.attribute!r}, {wanted}, not {given}.")
+        if self.node.properties.ends:
+            raise LowwaterError("A stream says once when values end: by unique() or by ends(), of one column.")
+        if ends.low is not None and ends.attribute == self.progress:
+            raise LowwaterError("ends(range=) cannot be of the progressing attribute; time has its own punctuation.")
+        return self._of(Ending(self.node, ends))
+
+    def join(
+        self,
+        other: Relation,
+        on: str | Sequence[str | Sequence[str]],
+        within: Length | tuple[Length | None, Length | None] | None = None,
+        how: str = "inner",
+        **options: Any,
+    ) -> Relation:
+        """Rows of both relations that are equal on the key and within each other's window.
+
+        on         the key: a column of both, several, or pairs of names as in [("id", "seller")]
+        within     other.time - self.time: at most this apart, or from a lower to an upper end; None is without end
+        how        inner, left, right, full, semi, anti
+        window     instead of within: rows of the same window, of this length and `slide`, from `origin`
+        bounds     "[]", "[)", "(]" or "()": which ends of within belong to it
+        rows       tuple-count windows: the newest so many rows of each side, or of one, as in rows=(100, None)
+        per_key    whether rows are counted per key or over the whole stream
+        condition  Spark SQL, or a function of an Arrow table of pairs, that must hold as well
+        null_safe  whether null keys match each other
+
+        A key column that progresses on both sides, such as window_start of two aggregations, needs no `within`.
+        """
+        return joined_relation((self, other), on, within, how, **options)
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def planned(self) -> Planned:
+        return plan(self.node)
+
+    @property
+    def plan(self) -> Plan:
+        return self.planned.plan
+
+    def explain(self) -> str:
+        """The plan as text: operators and stages, the reason for each choice, and an upper bound on the state."""
+        return explain(plan(self.node, late=False).plan)
+
+    def collect(self, **options: Any) -> pa.Table:
+        """All results of a finite input as an Arrow table, sorted by window and group, or of a join by time and key."""
+        return self.node.backend.collect(self.node, **options)
+
+    def to_spark(self, **options: Any) -> Any:
+        """The results as a (streaming) Spark DataFrame."""
+        return self.node.backend.to_spark(self.node, **options)
+
+    def start(self, **options: Any) -> Any:
+        """Starts a query that keeps running. On Spark it has separate outputs for results, late rows and progress."""
+        return self.node.backend.start(self.node, **options)
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def _of(self, node: Node, name: str | None = None) -> Relation:
+        """A relation over this one. Plans it, so that what cannot be planned is refused now."""
+        relation = Relation(node, name or self.name)
+        node.properties  # noqa: B018  derives them, which refuses unknown columns and types
+        _ = relation.planned
+        return relation
+
+    def _known(self, columns: Sequence[str], where: str) -> None:
+        for column in columns:
+            if column not in self.node.schema.names:
+                raise UnknownColumn(column, self.schema.names, where)
+
+    def _time(self, over: str | None, consequence: str = "Windows would not close") -> str:
+        """The attribute that windows are over, or a refusal with the consequence of having none."""
+        properties = self.node.properties
+        times = [p.attribute for p in properties.progress if p.attribute in properties.schema.names]
+        if over is not None and over not in times:
+            known = " and ".join(name for name in times if name not in properties.hidden) or "no column"
+            raise BadWindow(f"The results progress on {known}, not on {over!r}; name one in over=.")
+        whole = [p.attribute for p in properties.progress if not p.nullable and p.attribute in times]
+        time = over or next(iter([*whole, *times]), None)
+        if time is None:
+            since = properties.silent or "the rows do not progress on any column"
+            raise BadWindow(f"{consequence} before the stream ends, since {since}.")
+        return time
+
+    def _learned_from(self) -> list[str]:
+        """The columns that progress is learned from where rows are read; none behind an operator."""
+        if self.node.properties.derived:
+            return []
+        scans = [n for n in self.node.walk() if isinstance(n, Scan)]
+        ends = [n.ends for n in self.node.walk() if isinstance(n, Ending)]
+        marks = [name for scan in scans for name in scan.input.marks]
+        return list(dict.fromkeys([*marks, *(name for one in ends for name in (one.attribute, *one.columns))]))
+
+    def _spoken_for(self) -> dict[str, str]:
+        """Columns that must not be replaced, with the reason and what to do instead."""
+        properties = self.node.properties
+        if properties.derived:
+            return {}
+        found: dict[str, str] = {}
+        for node in self.node.walk():
+            if isinstance(node, Scan):
+                marks = node.input
+                found[marks.time] = "on which the stream progresses; derive a new column"
+                if marks.source:
+                    found[marks.source] = "which tells the sources apart; derive a new column"
+                if marks.punctuation:
+                    for name in (marks.punctuation.when, marks.punctuation.upto):
+                        found[name] = "which carries the punctuation; derive a new column"
+            if isinstance(node, Ending):
+                for name in (node.ends.attribute, *node.ends.columns):
+                    found[name] = "which unique() or ends() read; derive a new column, or replace it before them"
+        return found
+
+
+def names(columns: str | Sequence[str]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def joined_relation(relations: Sequence[Relation], on: Any, within: Any, how: str, **options: Any) -> Relation:
+    """See `Relation.join` and `lowwater.join`."""
+    if len(relations) < 2:
+        raise LowwaterError("join() needs two streams or more.")
+    for relation in relations:
+        if not isinstance(relation, Relation):
+            raise LowwaterError(f"join() takes streams, as lw.stream() makes them, not {type(relation).__name__}.")
+    node = joined([(r.name, r.node) for r in relations], on, within, how, **options)
+    refuse_join(node)
+    return relations[0]._of(node, "_".join(r.name for r in relations))
+
+
+def refuse_union(ours: Relation, theirs: Relation) -> None:
+    if any(r.node.properties.ends and not r.node.properties.derived for r in (ours, theirs)):
+        raise LowwaterError("union() comes before unique() and ends(): they speak of all rows of the union.")
+    common = [
+        p.attribute
+        for p in ours.node.properties.progress
+        if theirs.node.properties.progressing(p.attribute) is not None
+        and p.attribute in ours.node.schema.names
+        and ours.node.schema.field(p.attribute).type == theirs.node.schema.field(p.attribute).type
+    ]
+    if not common:
+        mine, other = (_shown(relation) for relation in (ours, theirs))
+        raise BadProgress(f"union() needs the same progressing attribute on both sides; here {mine} meets {other}.")
+    differing = sorted(set(theirs.schema.names) ^ set(ours.schema.names))
+    if differing:
+        raise LowwaterError(f"union() needs the same columns on both sides; they differ in {differing}.")
+    for name in ours.schema.names:
+        mine, other = ours.schema.field(name).type, theirs.schema.field(name).type
+        if mine != other:
+            raise LowwaterError(f"union() needs the same types on both sides; {name!r} is {mine} and {other}.")
+
+
+def _shown(relation: Relation) -> str:
+    attribute = relation.progress
+    return "nothing" if attribute is None else f"{attribute!r} ({relation.node.schema.field(attribute).type})"

@@ -1,0 +1,174 @@
+"""The inputs of a stage as a shard knows them: the progress of each source, and the number of rows read.
+
+Facts about progress go to every shard, so all shards know the same about all inputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.errors import CheckpointMismatch
+from lowwater.metrics import Sources
+from lowwater.model.policy import Int
+from lowwater.model.progress import Facts, Progress
+from lowwater.model.ticks import END, NEVER, Ticks
+from lowwater.plan.inputs import Input
+from lowwater.state.store import NamedTables, Store
+
+
+class Counted(Protocol):
+    """The part of a run that counts for progress: its facts, rows read, rows without a time, and punctuations."""
+
+    @property
+    def facts(self) -> Facts | None: ...
+
+    @property
+    def read(self) -> int: ...
+
+    @property
+    def nulls(self) -> int: ...
+
+    @property
+    def punctuations(self) -> int: ...
+
+
+@dataclass
+class Known:
+    """The current start of the query. Per input: rows read, rows without a time, punctuations."""
+
+    started: str | None = None
+    counts: list[list[int]] = field(default_factory=list)
+
+
+class Inputs:
+    """The progress of every input of a stage. See the module text."""
+
+    def __init__(self, inputs: Sequence[Input], store: Store) -> None:
+        self.names = [i.name for i in inputs]
+        self.progress: list[Progress] = [i.progress() for i in inputs]
+        self._known = store.record("known", Known(counts=[[0, 0, 0] for _ in inputs]))
+        self._slots = store.slots("progress", NamedTables())
+        for port, progress in enumerate(self.progress):
+            if str(port) in self._slots:
+                progress.restore(self._slots[str(port)].value)
+        store.settling(self._settle)
+
+    def _settle(self) -> None:
+        for port, progress in enumerate(self.progress):
+            self._slots.put(str(port), progress.tables())
+
+    def begin(self, started: str | None) -> None:
+        """Begins a micro-batch. The first one after a start learns that the query has been down."""
+        if started != self._known.started:
+            self.wake()
+            self._known.started = started
+
+    def wake(self) -> None:
+        """After the query has been down; see `Progress.wake`."""
+        for progress in self.progress:
+            progress.wake()
+
+    def learn(self, runs: Sequence[tuple[int, Counted]], clock: int | None) -> None:
+        """Folds in the facts of runs, each with the place of its input."""
+        for progress in self.progress:
+            if clock is not None:
+                progress.hear(clock)
+        for place, run in runs:
+            known = self._known.counts[place]
+            for i, count in enumerate((run.read, run.nulls, run.punctuations)):
+                known[i] += count
+            if run.facts is not None:
+                self.progress[place].learn(run.facts)
+
+    def tick(self, clock: int | None) -> None:
+        """After all rows of the micro-batch; see `Progress.tick`."""
+        for progress in self.progress:
+            if clock is not None:
+                progress.tick(clock)
+
+    def end(self) -> None:
+        for progress in self.progress:
+            progress.end()
+
+    def low_watermarks(self) -> Iterator[tuple[int, int]]:
+        """(port, low-watermark) of the inputs that have made progress."""
+        for port, progress in enumerate(self.progress):
+            if progress.low_watermark > NEVER:
+                yield port, progress.low_watermark
+
+    def sources(self, ticks: Sequence[Ticks]) -> Sources:
+        """All sources of the inputs that this stage reads, in the ticks of each input."""
+        return Sources(
+            tuple(
+                pa.table(
+                    {
+                        "source": p.source,
+                        "low_watermark": _values(p.bound, how),
+                        "ended": p.bound == END,
+                        "largest_seen": _values(p.most, how),
+                        "rows": p.rows,
+                        "bound": p.bound,
+                    }
+                ).replace_schema_metadata(
+                    {
+                        "input": name,
+                        "counts": json.dumps(counts),
+                        "low": json.dumps([p.low_watermark, shown(p.low_watermark, how)]),
+                    }
+                )
+                for name, p, how, counts in zip(self.names, self.progress, ticks, self._known.counts, strict=True)
+            )
+        )
+
+
+def _values(ticks: Int, how: Ticks) -> pa.Array:
+    """Ticks in the attribute's own type; null before any progress and at the end."""
+    known = (ticks > NEVER) & (ticks < END)
+    return pc.if_else(pa.array(known), how.decode(np.where(known, ticks, 0)), None)
+
+
+def shown(ticks: int, how: Ticks) -> str | None:
+    """A low-watermark as text, in the attribute's own type; None before any progress."""
+    if ticks <= NEVER:
+        return None
+    return "end" if ticks == END else str(how.decode(np.array([ticks]))[0].as_py())
+
+
+@dataclass
+class Stamp:
+    """The owner of a state: the query, the number of shards, and the stage."""
+
+    query: str | None = None
+    shards: int = 0
+    stage: int = 0
+
+    def check(self, ours: dict[str, Any], stage: int) -> None:
+        """Refuses a state of another query or stage; stamps a new one."""
+        if self.query is not None:
+            check_fingerprint({"query": self.query, "shards": self.shards}, ours)
+            if self.stage != stage:
+                raise CheckpointMismatch(
+                    f"The state of stage {self.stage + 1} was given to stage {stage + 1}: the stages of this query "
+                    "have changed; use a new checkpoint directory or the version of lowwater that made this one."
+                )
+        self.query, self.shards, self.stage = ours["query"], ours["shards"], stage
+
+
+def check_fingerprint(stored: dict[str, Any], ours: dict[str, Any]) -> None:
+    if stored["query"] != ours["query"]:
+        raise CheckpointMismatch(
+            "This checkpoint belongs to another query (window, groups, aggregates or inputs differ); "
+            "use a new checkpoint directory or restore the query it was made with."
+        )
+    if stored["shards"] != ours["shards"]:
+        raise CheckpointMismatch(
+            f"This checkpoint was made with {stored['shards']} shards, the query now asks for {ours['shards']}; "
+            f"start it with shards={stored['shards']} or use a new checkpoint directory."
+        )

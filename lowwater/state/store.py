@@ -1,0 +1,399 @@
+"""State addressed by path: small records, and slots of immutable segments that know their owner and their type.
+
+An operator is given a `Store` and opens in it
+
+    record   a small mutable dataclass of plain values (counts, bounds), written as JSON when it has changed
+    slots    named entries of one type; the value of an entry is immutable and becomes bytes when it is committed. Plain
+             facts about the value (`meta`: rows, bounds, what of it is gone) may change without writing it again
+
+Each operator of a plan has a path of its own (`at`). A segment is found by (path, id), where the id is the hash of the
+value's bytes: equal bytes in two places are two segments, and neither depends on the life of the other.
+
+`commit` reports what has changed since the last commit, for the host to write: texts of the directory, one per record
+and per entry, and segments written and dropped. `open` restores: values are fetched and decoded when they are read.
+
+>>> from dataclasses import dataclass
+>>> @dataclass
+... class Reached:
+...     low: int = 0
+>>> saved = Saved()
+>>> store = saved.open()
+>>> reached, parts = store.record("reached", Reached()), store.at("left").slots("parts", OneTable())
+>>> reached.low, _ = 7, parts.add(pa.table({"v": [1, 2]}), rows=2)
+>>> changes = store.commit()
+>>> sorted(changes.entries), [path for path, _ in changes.written]
+(['left/parts/0', 'reached'], ['left/parts/0'])
+>>> saved.apply(changes)
+>>> other = saved.open()
+>>> parts = other.at("left").slots("parts", OneTable())
+>>> other.record("reached", Reached()).low, [entry.value["v"].to_pylist() for entry in parts]
+(7, [[1, 2]])
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.state.segments import hash_of, pack, unpack
+
+SEGMENT = 32 << 20
+"""Bytes of a segment at most: the bytes of a larger value are cut into several."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+Key = tuple[str, str]
+"""The path of an entry and the id of a segment."""
+Read = Callable[[str, str], bytes | memoryview]
+_UNREAD: Any = object()
+
+
+class Codec(Protocol[T]):
+    """How a value becomes named tables, and comes back from them."""
+
+    def encode(self, value: T) -> dict[str, pa.Table]: ...
+
+    def decode(self, tables: dict[str, pa.Table]) -> T: ...
+
+
+class OneTable:
+    """The codec of a table."""
+
+    def encode(self, value: pa.Table) -> dict[str, pa.Table]:
+        return {"rows": value}
+
+    def decode(self, tables: dict[str, pa.Table]) -> pa.Table:
+        return tables["rows"]
+
+
+class NamedTables:
+    """The codec of named tables as they are."""
+
+    def encode(self, value: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        return value
+
+    def decode(self, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        return tables
+
+
+class Cache(Protocol):
+    """Decoded values by path and id."""
+
+    def get(self, path: str, id: str, size: int, load: Callable[[], object]) -> object: ...
+
+    def put(self, path: str, id: str, size: int, value: object) -> None: ...
+
+
+class NoCache:
+    """Decodes what is asked for; an entry keeps its value as long as its store lives."""
+
+    def get(self, path: str, id: str, size: int, load: Callable[[], object]) -> object:
+        return load()
+
+    def put(self, path: str, id: str, size: int, value: object) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a commit changes in the state of the host."""
+
+    entries: dict[str, str | None] = field(default_factory=dict)
+    """Texts of the directory by path; None where the entry is removed."""
+    written: dict[Key, bytes] = field(default_factory=dict)
+    dropped: set[Key] = field(default_factory=set)
+
+
+class Entry(Generic[T]):
+    """One value of a slot. `meta` holds plain values and may be changed at any time."""
+
+    def __init__(self, owner: Slots[T], name: str, at: int, meta: dict[str, Any], value: T = _UNREAD) -> None:
+        self.name = name
+        self.meta = meta
+        self._owner = owner
+        self._at = at
+        self._value = value
+        self._data: bytes | None = None
+        self._id: str | None = None
+        self._size = 0
+
+    @property
+    def path(self) -> str:
+        return f"{self._owner.path}/{self.name}"
+
+    @property
+    def value(self) -> T:
+        if self._value is _UNREAD:
+            self._value = self._owner._fetched(self)
+        return self._value
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the value has become bytes already, so that another value in its place has to be written again."""
+        return self._id is not None
+
+    @property
+    def id(self) -> str:
+        if self._id is None:
+            self._data = pack(self._owner.codec.encode(self._value))
+            self._id, self._size = hash_of(self._data), len(self._data)
+        return self._id
+
+    @property
+    def size(self) -> int:
+        """Bytes of the value as it is written."""
+        return self._size if self.id else 0
+
+    def _ids(self) -> list[str]:
+        return _pieces(self.id, self.size)
+
+    def _text(self) -> str:
+        return _text({"id": self.id, "size": self.size, "at": self._at, "meta": self.meta})
+
+
+class Slots(Generic[T]):
+    """Entries of one type, by name. Those that are added have an order: that in which they came, or are arranged."""
+
+    def __init__(self, root: _Root, path: str, codec: Codec[T]) -> None:
+        self.path = path
+        self.codec = codec
+        self._root = root
+        self._entries: dict[str, Entry[T]] = {}
+        below = f"{path}/"
+        saved = [(p.removeprefix(below), json.loads(text)) for p, text in root.texts.items() if p.startswith(below)]
+        for name, told in sorted(saved, key=lambda one: one[1]["at"]):
+            entry: Entry[T] = Entry(self, name, told["at"], told["meta"])
+            entry._id, entry._size = told["id"], told["size"]
+            self._entries[name] = entry
+            root.keys[entry.path] = {(entry.path, id) for id in entry._ids()}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        return iter(list(self._entries.values()))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __getitem__(self, name: str) -> Entry[T]:
+        return self._entries[name]
+
+    def put(self, name: str, value: T, **meta: Any) -> Entry[T]:
+        """A value under a name, in the place of the one that was there."""
+        before = self._entries.get(name)
+        self._entries[name] = Entry(self, name, 0 if before is None else before._at, meta, value)
+        return self._entries[name]
+
+    def add(self, value: T, **meta: Any) -> Entry[T]:
+        """A value behind all others, under a number."""
+        name, at = str(1 + max(map(int, self._entries), default=-1)), self._last + 1
+        self._entries[name] = Entry(self, name, at, meta, value)
+        return self._entries[name]
+
+    def drop(self, name: str) -> None:
+        self._entries.pop(name, None)
+
+    def clear(self) -> None:
+        self._entries = {}
+
+    def arrange(self, entries: Iterable[Entry[T]]) -> None:
+        """Keeps these entries in this order, and drops all others."""
+        self._entries = {entry.name: entry for entry in entries}
+        last = -1
+        for entry in self._entries.values():
+            entry._at = last = max(entry._at, last + 1)
+
+    @property
+    def _last(self) -> int:
+        return self._entries[next(reversed(self._entries))]._at if self._entries else -1
+
+    @property
+    def bytes(self) -> int:
+        return sum(entry.size for entry in self._entries.values())
+
+    @property
+    def rows(self) -> int:
+        """The sum of the entries' `rows`, for slots whose entries have them in their meta."""
+        return sum(entry.meta["rows"] for entry in self._entries.values())
+
+    def _fetched(self, entry: Entry[T]) -> T:
+        ids = entry._ids()
+
+        def load() -> object:
+            pieces = [self._root.read(entry.path, id) for id in ids]
+            return self.codec.decode(unpack(pieces[0] if len(pieces) == 1 else b"".join(pieces)))
+
+        return cast(T, self._root.cache.get(entry.path, entry.id, entry.size, load))
+
+
+class _Root:
+    """What all stores of one state share: the committed directory, and what is open."""
+
+    def __init__(self, texts: Mapping[str, str], read: Read, cache: Cache) -> None:
+        self.texts = dict(texts)
+        self.keys: dict[str, set[Key]] = {}
+        self.read = read
+        self.cache = cache
+        self.records: dict[str, tuple[Any, str]] = {}
+        self.slots: dict[str, Slots[Any]] = {}
+        self.settling: list[Callable[[], None]] = []
+
+    def settle(self) -> None:
+        for settle in self.settling:
+            settle()
+
+
+class Store:
+    """See the module text. Without arguments it is a new state in memory."""
+
+    def __init__(self, root: _Root | None = None, path: str = "") -> None:
+        self._root = root or _Root({}, _absent, NoCache())
+        self.path = path
+
+    @staticmethod
+    def open(entries: Mapping[str, str], read: Read, cache: Cache | None = None) -> Store:
+        """A committed state. `entries` are the texts of its directory; `read` fetches a segment by path and id."""
+        return Store(_Root(entries, read, cache or NoCache()))
+
+    def _below(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+    def at(self, name: str) -> Store:
+        """The store of a part of this one."""
+        return Store(self._root, self._below(name))
+
+    def has(self, name: str) -> bool:
+        """Whether the committed state has anything at this path or below."""
+        path = self._below(name)
+        return any(known == path or known.startswith(f"{path}/") for known in self._root.texts)
+
+    def record(self, name: str, default: R) -> R:
+        """The record of this name: `default`, with the values that were committed, if any."""
+        path = self._below(name)
+        assert path not in self._root.records, f"the record {path} is open already"
+        self._root.records[path] = (default, _text(_values(default)))
+        if path in self._root.texts:
+            for name, value in json.loads(self._root.texts[path]).items():
+                setattr(default, name, value)
+        return default
+
+    def slots(self, name: str, codec: Codec[T]) -> Slots[T]:
+        path = self._below(name)
+        assert path not in self._root.slots, f"the slots {path} are open already"
+        self._root.slots[path] = slots = Slots(self._root, path, codec)
+        return slots
+
+    def settling(self, settle: Callable[[], None]) -> None:
+        """Has `settle` called before the state is committed or weighed, to put what still waits into slots."""
+        self._root.settling.append(settle)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all segments at this path and below."""
+        self._root.settle()
+        inside = f"{self.path}/" if self.path else ""
+        return sum(slots.bytes for path, slots in self._root.slots.items() if path.startswith(inside))
+
+    @property
+    def entries(self) -> int:
+        """The number of entries in slots at this path and below."""
+        self._root.settle()
+        inside = f"{self.path}/" if self.path else ""
+        return sum(len(slots) for path, slots in self._root.slots.items() if path.startswith(inside))
+
+    def commit(self) -> Changes:
+        """What has changed in the whole state since the last commit."""
+        root, changes = self._root, Changes()
+        root.settle()
+        for path, (record, default) in root.records.items():
+            text = _text(_values(record))
+            if text != root.texts.get(path, default):
+                changes.entries[path] = root.texts[path] = text
+        for slots in root.slots.values():
+            self._commit(slots, changes)
+        return changes
+
+    def _commit(self, slots: Slots[Any], changes: Changes) -> None:
+        root, below = self._root, f"{slots.path}/"
+        for entry in slots:
+            text = entry._text()
+            if text == root.texts.get(entry.path):
+                continue
+            changes.entries[entry.path] = root.texts[entry.path] = text
+            keys, before = {(entry.path, id) for id in entry._ids()}, root.keys.get(entry.path, set())
+            if keys != before:
+                data = entry._data or pack(slots.codec.encode(entry.value))
+                for i, id in enumerate(entry._ids()):
+                    changes.written[entry.path, id] = data[i * SEGMENT : (i + 1) * SEGMENT]
+                root.cache.put(entry.path, entry.id, entry.size, entry.value)
+                changes.dropped.update(before)
+                root.keys[entry.path] = keys
+            entry._data = None
+        for path in [p for p in root.keys if p.startswith(below) and p.removeprefix(below) not in slots]:
+            changes.entries[path] = None
+            changes.dropped.update(root.keys.pop(path))
+            del root.texts[path]
+
+
+class Saved:
+    """A committed state in memory, as a host keeps it."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, str] = {}
+        self.segments: dict[Key, bytes] = {}
+
+    def apply(self, changes: Changes) -> None:
+        for path, text in changes.entries.items():
+            if text is None:
+                del self.entries[path]
+            else:
+                self.entries[path] = text
+        for key in changes.dropped:
+            del self.segments[key]
+        self.segments |= changes.written
+
+    def open(self) -> Store:
+        """The state as it is now; what is applied later does not change it."""
+        segments = dict(self.segments)
+        return Store.open(self.entries, lambda path, id: segments[path, id])
+
+
+def segment_sizes(entries: Mapping[str, str]) -> dict[Key, int]:
+    """The bytes of every segment that a directory names, for a host that checks what it reads."""
+    sizes: dict[Key, int] = {}
+    for path, text in entries.items():
+        told = json.loads(text)
+        if set(told) == {"id", "size", "at", "meta"}:  # a record has other fields
+            ids = _pieces(told["id"], told["size"])
+            sizes |= {(path, id): min(SEGMENT, told["size"] - i * SEGMENT) for i, id in enumerate(ids)}
+    return sizes
+
+
+def _pieces(id: str, size: int) -> list[str]:
+    """The segments of a value."""
+    n = -(-size // SEGMENT)
+    return [id] if n == 1 else [f"{id}.{i}" for i in range(n)]
+
+
+def _absent(path: str, id: str) -> bytes:
+    raise KeyError(f"A new state has no segment {id} at {path}.")
+
+
+def _values(record: Any) -> dict[str, Any]:
+    return {f.name: getattr(record, f.name) for f in dataclasses.fields(record)}
+
+
+def _text(values: dict[str, Any]) -> str:
+    return json.dumps(values, default=_plain)
+
+
+def _plain(value: object) -> object:
+    assert isinstance(value, np.generic), f"{value!r} is no plain value"
+    return value.item()

@@ -1,0 +1,18 @@
+"""What runs with every test run, and what only `make soak` runs: the same tests over more cases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+SOAKING = "LOWWATER_SOAK" in os.environ
+
+
+def sampled(cases: Sequence[Any], often: int | Iterable[Any]) -> list[Any]:
+    """Parameters of a test: the first so many cases, or those named, run always; all of them under `make soak`."""
+    always = set(cases[:often]) if isinstance(often, int) else set(often)
+    skip = pytest.mark.skipif(not SOAKING, reason="runs under `make soak`")
+    return [pytest.param(one, marks=() if one in always else (pytest.mark.soak, skip)) for one in cases]
