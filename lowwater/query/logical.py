@@ -13,6 +13,7 @@ does not know how it will run: rules rewrite the tree (query/rules/) and the pla
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,27 +41,28 @@ from lowwater.windows.context_free import Sliding, TupleBased
 from lowwater.windows.over import Over
 
 
-class Node:
+class Node(ABC):
     """A node of the logical tree. Frozen; see the module text."""
 
     inputs: tuple[Node, ...]
 
-    @cached_property
+    @property
+    @abstractmethod
     def properties(self) -> Properties:
-        raise NotImplementedError
+        """What is known of its rows before any of them comes."""
 
     @property
     def schema(self) -> pa.Schema:
         """All columns, hidden ones included."""
         return self.properties.schema
 
+    @abstractmethod
     def over(self, *inputs: Node) -> Node:
         """The same node over other inputs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def line(self) -> str:
         """The node in one line, for EXPLAIN and for the fixtures of the rules."""
-        raise NotImplementedError
 
     def meaning(self) -> list[Any]:
         """Everything of this node that state depends on, as plain values.
