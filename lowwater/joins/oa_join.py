@@ -360,7 +360,7 @@ class OAJoin(Operator):
             self._slabs(emit)
         if self.extremes:
             bounds = zip((self.GREATEST, self.LEAST), self._extremes(), strict=True)
-            self._promises.tell({name: low for name, low in bounds if NEVER < low < END}, emit)
+            self._promises.emit({name: low for name, low in bounds if NEVER < low < END}, emit)
 
     def _slab(self, port: int) -> int:
         """The least time of one input that a result to come can have."""

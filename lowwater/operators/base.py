@@ -108,7 +108,7 @@ class Promises:
     lows: dict[str, int] = field(default_factory=dict)
     ended: bool = False
 
-    def tell(self, lows: Mapping[str, int], emit: Emit) -> None:
+    def emit(self, lows: Mapping[str, int], emit: Emit) -> None:
         """Emits the bounds that have grown. A bound of END ends all: only the all-matching punctuation is emitted."""
         if self.ended:
             return

@@ -157,7 +157,7 @@ class DupElim(Operator):
             return
         self._passed.low = low
         self._pass(emit)
-        self._promises.tell({self.time: low}, emit)
+        self._promises.emit({self.time: low}, emit)
 
     @abstractmethod
     def _arrive(self, rows: pa.Table, time: Ints, emit: Emit) -> None:

@@ -142,4 +142,4 @@ class Flushing(Operator):
         oldest = self._chunks.oldest
         if self.inner.kept > FIRST:
             low = self.inner.kept if oldest is None else min(oldest, self.inner.kept)
-            self._promises.tell(self.inner.bounds_from(low), emit)
+            self._promises.emit(self.inner.bounds_from(low), emit)

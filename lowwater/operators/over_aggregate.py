@@ -200,7 +200,7 @@ class OverAggregate(Aggregation):
         progress = min([low, *(entry.meta["oldest_open"] for entry in self._buckets)])
         if progress > self.promised:
             self._final.promised = progress
-            self._promises.tell({self.what.time: progress}, emit)
+            self._promises.emit({self.what.time: progress}, emit)
 
     def _advance(self, final: pa.Table, emit: Emit) -> None:
         """Takes rows just final, answers what is complete now, and forgets what is out of reach."""

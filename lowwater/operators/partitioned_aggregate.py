@@ -73,7 +73,7 @@ class PartitionedAggregate(Aggregation):
             self._number(*self._waiting.release(low), emit)
         if low == END:
             self._finish(emit)
-            self._promises.tell({self.what.time: END}, emit)
+            self._promises.emit({self.what.time: END}, emit)
 
     def _number(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
         """Numbers rows in the order given, reduces them to panes and answers the windows that have become full."""

@@ -106,7 +106,7 @@ class SessionAggregate(Aggregation):
         self._came = False
         self.opened = low
         end = low if low == END else low + 1
-        self._promises.tell({"window_end": end, "window_time": end if end == END else low}, emit)
+        self._promises.emit({"window_end": end, "window_time": end if end == END else low}, emit)
 
     def _answers(self, sessions: Grouped) -> Batch:
         closed = Closed(sessions.keys, sessions.group, sessions.slot, self.bucket.lower(sessions))

@@ -283,7 +283,7 @@ class WindowAggregate(Aggregation):
         if keep > self.kept:
             self.keeping.expire(int(keep))
             self._windows.kept = int(keep)
-            self._promises.tell(self.bounds_from(self.kept), emit)
+            self._promises.emit(self.bounds_from(self.kept), emit)
 
     def bounds_from(self, wid: int) -> dict[str, int]:
         """The least values of the output's progressing attributes, in ticks, if no window below `wid` is answered."""
