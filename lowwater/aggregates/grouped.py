@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -200,29 +201,47 @@ def factorise(keys: pa.Table) -> tuple[Codes, pa.Table]:
     code: Codes | None = None
     dictionaries: list[pa.Array] = []
     for column in keys.columns:
-        encoded = _encode(column)
-        dictionaries.append(encoded.dictionary)
-        indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        indices, distinct = _encode(whole(column))
+        dictionaries.append(distinct)
         if code is None:
             code = indices
-            combined: list[Codes] = [np.arange(len(encoded.dictionary))]
+            combined: list[Codes] = [np.arange(len(distinct))]
         else:
-            mixed = _encode(pa.chunked_array([pa.array(code * max(1, len(encoded.dictionary)) + indices)]))
-            code = mixed.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-            of_pair = mixed.dictionary.to_numpy(zero_copy_only=False)
-            before, here = np.divmod(of_pair, max(1, len(encoded.dictionary)))
+            code, pairs = _encode(pa.array(code * max(1, len(distinct)) + indices))
+            before, here = np.divmod(pairs.to_numpy(zero_copy_only=False), max(1, len(distinct)))
             combined = [c[before] for c in combined] + [here]
     assert code is not None
     arrays = [dictionary.take(pa.array(at)) for dictionary, at in zip(dictionaries, combined, strict=True)]
     return code, pa.table(arrays, schema=keys.schema)
 
 
-def _encode(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    values = whole(column)
+def _encode(values: pa.Array) -> tuple[Codes, pa.Array]:
+    """Codes of the values, and the distinct values. Integers that lie close together need no hash table."""
+    if pa.types.is_integer(values.type) and len(values) and not values.null_count:
+        found = _close_together(values.to_numpy())
+        if found is not None:
+            return found[0], pa.array(found[1])
     if pa.types.is_floating(values.type):
         values = pc.add(values, pa.scalar(0.0, values.type))
         values = pc.if_else(pc.fill_null(pc.is_nan(values), False), pa.scalar(float("nan"), values.type), values)
-    return values.dictionary_encode(null_encoding="encode")
+    encoded = values.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
+
+
+def _close_together(values: npt.NDArray[np.integer[Any]]) -> tuple[Codes, npt.NDArray[np.integer[Any]]] | None:
+    """Codes of integers and the distinct ones, by a table of all between the smallest and the largest; or None."""
+    low, high = int(values.min()), int(values.max())
+    if high - low > max(2 * len(values), 1 << 12):
+        return None
+    place = (values - values.dtype.type(low)).astype(np.int64, copy=False)
+    seen = np.zeros(high - low + 1, bool)
+    seen[place] = True
+    distinct = np.flatnonzero(seen)
+    if len(distinct) == len(seen):  # every number is there: the place is the code
+        return place, np.arange(low, high + 1, dtype=values.dtype)
+    number = np.empty(len(seen), np.int64)
+    number[distinct] = np.arange(len(distinct))
+    return number[place], (distinct + low).astype(values.dtype)
 
 
 def cover(

@@ -90,11 +90,15 @@ def observe(
     if before is None:
         before = np.full(n, NEVER)
     least, most = np.full(n, -NEVER), np.full(n, NEVER)
-    np.minimum.at(least, source, time)
-    np.maximum.at(most, source, time)
+    if n == 1 and len(time):  # one source is the common case, and a plain minimum is many times faster
+        rows, least[0], most[0] = np.array([len(time)]), min(-NEVER, time.min()), max(NEVER, time.max())
+    else:
+        rows = np.bincount(source, minlength=n).astype(np.int64)
+        np.minimum.at(least, source, time)
+        np.maximum.at(most, source, time)
     return Facts(
         names,
-        np.bincount(source, minlength=n).astype(np.int64),
+        rows,
         least,
         most,
         np.full(n, NEVER) if promised is None else promised,

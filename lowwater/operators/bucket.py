@@ -139,8 +139,8 @@ class Bucket:
         if time is None:
             time = self.ticks(rows)
         slot = window.pane_of(self.places(rows, time))
-        first, last = window.pane_wids(slot)
-        if len(slot) and (first > last).any():
+        if isinstance(window, ContextFree) and window.has_gaps:
+            first, last = window.pane_wids(slot)
             inside = first <= last
             rows, slot, time = rows.filter(pa.array(inside)), slot[inside], time[inside]
         keys = rows.select(list(self.what.group_by)) if self.what.group_by else without_columns(rows.num_rows)

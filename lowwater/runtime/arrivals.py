@@ -51,9 +51,10 @@ class Arrivals:
         time = table.column(self._time)
         marks = self._input.punctuation
         is_mark = None if marks is None or marks.data else pc.fill_null(table.column(marks.when), False)
-        missing = pc.is_null(time) if is_mark is None else pc.and_(pc.is_null(time), pc.invert(is_mark))
-        if time.null_count and pc.any(missing).as_py():
-            self._nulls.append(self.as_given(self._let_through(table.filter(missing))))
+        if time.null_count:
+            missing = pc.is_null(time) if is_mark is None else pc.and_(pc.is_null(time), pc.invert(is_mark))
+            if pc.any(missing).as_py():
+                self._nulls.append(self.as_given(self._let_through(table.filter(missing))))
         present = pc.is_valid(time) if time.null_count else None
         if marks is not None:
             self.promise(table)

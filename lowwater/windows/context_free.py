@@ -56,6 +56,11 @@ class ContextFree(ABC):
     def pane(self) -> int:
         """The length of a pane: the longest stretch on which all windows agree."""
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a time can be in no window at all."""
+        return False
+
     @abstractmethod
     def at(self, origin: int) -> ContextFree:
         """The same windows on another origin."""
@@ -92,6 +97,10 @@ class Sliding(ContextFree):
     @property
     def pane(self) -> int:
         return gcd(self.range, self.slide)
+
+    @property
+    def has_gaps(self) -> bool:
+        return self.slide > self.range
 
     @property
     def panes_per_window(self) -> int:
