@@ -19,7 +19,7 @@ from lowwater.joins.spec import HOW, WINDOW, WindowJoin
 from lowwater.joins.window_join import JoinSpec
 from lowwater.model.properties import Properties
 from lowwater.model.words import length, listed, rows
-from lowwater.operators.aggregation import LATE_COLUMNS
+from lowwater.operators.late import LATE_COLUMNS
 from lowwater.query.logical import Join
 from lowwater.query.refuse import groupable, refuse_revisions
 
