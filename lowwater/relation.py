@@ -1,6 +1,6 @@
 """The fluent API: one class for streams and for results. It describes a query and runs nothing.
 
-Every verb adds a node to the logical tree (query/logical.py). Whatever a stream can do, a result can do too.
+Every verb adds a node to the logical tree (query/logical/). Whatever a stream can do, a result can do too.
 
 >>> import pyarrow as pa, lowwater as lw
 >>> rows = pa.table({"ts": [1, 2, 11, 3], "k": ["a", "a", "b", "a"]})
@@ -30,11 +30,11 @@ from lowwater.plan.plan import Plan
 from lowwater.query.explain import explain
 from lowwater.query.frame import RowFunction
 from lowwater.query.join_options import joined
-from lowwater.query.joining import refuse_join
-from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Project, Scan, Union, scan_like
+from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Project, Union
 from lowwater.query.planner import Planned, plan
 from lowwater.query.refuse import refuse_time
-from lowwater.query.window import over_of, window_of
+from lowwater.query.refuse_steps import refuse_column, refuse_ending, refuse_function, refuse_selection, refuse_union
+from lowwater.query.window import over_of, time_of, window_of
 from lowwater.windows.context_aware import Session
 from lowwater.windows.context_free import ContextFree
 
@@ -78,22 +78,13 @@ class Relation:
 
         A time plus a constant progresses as that time does. Behind a join, so do `greatest` and `least` of its times.
         """
-        if name.startswith("__lw_"):
-            raise LowwaterError(f"with_column() cannot add {name!r}: names that begin with __lw_ are lowwater's own.")
-        for column, why in self._spoken_for().items():
-            if name == column:
-                raise LowwaterError(f"with_column() may not replace {name!r}, {why}.")
+        refuse_column(self.node, name)
         return self._of(Derive(self.node, name, expression))
 
     def select(self, *columns: str) -> Relation:
         """Keeps some columns. Of a stream, the columns that progress is learned from must be among them."""
         self._known(columns, "select()")
-        twice = sorted({name for name in columns if columns.count(name) > 1})
-        if twice:
-            raise LowwaterError(f"select() names {twice[0]!r} twice; name each column once.")
-        for column in self._learned_from():
-            if column not in columns:
-                raise LowwaterError(f"select() must keep {column!r}, on which the stream progresses.")
+        refuse_selection(self.node, columns)
         return self._of(Project(self.node, tuple(columns)))
 
     def apply(self, function: RowFunction, schema: pa.Schema) -> Relation:
@@ -101,26 +92,13 @@ class Relation:
 
         `schema` is that of the function's result. The function must return columns that progress unchanged.
         """
-        ended = [n.ends.attribute for n in self.node.walk() if isinstance(n, Ending) and scan_like(self.node)]
-        for column in ended:
-            if column not in schema.names or schema.field(column).type != self.node.schema.field(column).type:
-                raise LowwaterError(f"apply() must keep {column!r} as it is, since unique() or ends() speak of it.")
-        for column in self._learned_from():
-            if column not in schema.names or schema.field(column).type != self.node.schema.field(column).type:
-                raise LowwaterError(f"apply() must keep {column!r} as it is, since the stream progresses on it.")
+        refuse_function(self.node, schema)
         return self._of(Map(self.node, function, schema))
 
     def union(self, *others: Relation) -> Relation:
         """The rows of all relations, which must have the same columns. Progress is that of the slowest."""
-        for other in others:
-            refuse_union(self, other)
         relations = (self, *others)
-        scans = [n.input for r in relations for n in r.node.walk() if isinstance(n, Scan) and scan_like(r.node)]
-        names = [i.name for i in scans]
-        if len(set(names)) < len(names):
-            raise LowwaterError(
-                f"union() needs inputs of different names, but has {names}; name them by stream(..., name=)."
-            )
+        refuse_union([r.node for r in relations])
         return self._of(Union(tuple(r.node for r in relations)), "_".join(r.name for r in relations))
 
     def distinct(self, *columns: str) -> Relation:
@@ -144,7 +122,7 @@ class Relation:
         """
         columns = names(on)
         self._known(columns, "drop_duplicates(on=)")
-        time = self._time(None, "drop_duplicates() would not decide")
+        time = time_of(self.node.properties, None, "drop_duplicates() would not decide")
         ticks = Ticks(self.node.schema.field(time).type)
         if within is None and time not in columns:
             raise BadProgress(
@@ -181,7 +159,7 @@ class Relation:
         """
         partition = names(partition_by)
         self._known(partition, "partition_by=")
-        time = self._time(over)
+        time = time_of(self.node.properties, over)
         ticks = Ticks(self.node.schema.field(time).type)
         window, anchored = window_of(ticks, range, slide, origin, period, bool(partition), order)
         refuse_time(window, time, partition, self.node.properties)
@@ -189,7 +167,7 @@ class Relation:
 
     def session(self, gap: Length, *, over: str | None = None) -> Grouped:
         """Rows of a group with pauses shorter than `gap` between them, in order of the progressing attribute."""
-        time = self._time(over)
+        time = time_of(self.node.properties, over)
         ticks = Ticks(self.node.schema.field(time).type)
         window = Session(ticks.length(gap, "GAP"))
         refuse_time(window, time, (), self.node.properties)
@@ -209,7 +187,7 @@ class Relation:
         """
         partition = names(partition_by)
         self._known(partition, "partition_by=")
-        time = self._time(None)
+        time = time_of(self.node.properties)
         ticks = Ticks(self.node.schema.field(time).type)
         window = over_of(ticks, rows, range)
         refuse_time(window, time, partition, self.node.properties)
@@ -241,22 +219,7 @@ class Relation:
 
     def _ending(self, ends: Ends) -> Relation:
         self._known([ends.attribute, *ends.columns], "unique() or ends()")
-        schema = self.node.schema
-        if self.node.properties.derived:
-            raise LowwaterError("unique() and ends() are for streams: what a result ends follows from its inputs.")
-        if ends.when is not None and not pa.types.is_boolean(schema.field(ends.when).type):
-            raise LowwaterError(f"ends(when=) names a boolean column, but {ends.when!r} is not; derive one first.")
-        wanted = schema.field(ends.attribute).type
-        for name in (name for name in (ends.value, ends.low, ends.high) if name is not None):
-            given = schema.field(name).type
-            if name == ends.value and (pa.types.is_list(given) or pa.types.is_large_list(given)):
-                given = given.value_type
-            if given != wanted:
-                raise LowwaterError(f"ends() needs {name!r} of the type of {ends.attribute!r}, {wanted}, not {given}.")
-        if self.node.properties.ends:
-            raise LowwaterError("A stream says once when values end: by unique() or by ends(), of one column.")
-        if ends.low is not None and ends.attribute == self.progress:
-            raise LowwaterError("ends(range=) cannot be of the progressing attribute; time has its own punctuation.")
+        refuse_ending(self.node.properties, ends)
         return self._of(Ending(self.node, ends))
 
     def join(
@@ -323,49 +286,6 @@ class Relation:
             if column not in self.node.schema.names:
                 raise UnknownColumn(column, self.schema.names, where)
 
-    def _time(self, over: str | None, consequence: str = "Windows would not close") -> str:
-        """The attribute that windows are over, or a refusal with the consequence of having none."""
-        properties = self.node.properties
-        times = [p.attribute for p in properties.progress if p.attribute in properties.schema.names]
-        if over is not None and over not in times:
-            known = " and ".join(name for name in times if name not in properties.hidden) or "no column"
-            raise BadWindow(f"The results progress on {known}, not on {over!r}; name one in over=.")
-        whole = [p.attribute for p in properties.progress if not p.nullable and p.attribute in times]
-        time = over or next(iter([*whole, *times]), None)
-        if time is None:
-            since = properties.silent or "the rows do not progress on any column"
-            raise BadWindow(f"{consequence} before the stream ends, since {since}.")
-        return time
-
-    def _learned_from(self) -> list[str]:
-        """The columns that progress is learned from where rows are read; none behind an operator."""
-        if self.node.properties.derived:
-            return []
-        scans = [n for n in self.node.walk() if isinstance(n, Scan)]
-        ends = [n.ends for n in self.node.walk() if isinstance(n, Ending)]
-        marks = [name for scan in scans for name in scan.input.marks]
-        return list(dict.fromkeys([*marks, *(name for one in ends for name in (one.attribute, *one.columns))]))
-
-    def _spoken_for(self) -> dict[str, str]:
-        """Columns that must not be replaced, with the reason and what to do instead."""
-        properties = self.node.properties
-        if properties.derived:
-            return {}
-        found: dict[str, str] = {}
-        for node in self.node.walk():
-            if isinstance(node, Scan):
-                marks = node.input
-                found[marks.time] = "on which the stream progresses; derive a new column"
-                if marks.source:
-                    found[marks.source] = "which tells the sources apart; derive a new column"
-                if marks.punctuation:
-                    for name in (marks.punctuation.when, marks.punctuation.upto):
-                        found[name] = "which carries the punctuation; derive a new column"
-            if isinstance(node, Ending):
-                for name in (node.ends.attribute, *node.ends.columns):
-                    found[name] = "which unique() or ends() read; derive a new column, or replace it before them"
-        return found
-
 
 def names(columns: str | Sequence[str]) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
@@ -379,32 +299,5 @@ def joined_relation(relations: Sequence[Relation], on: Any, within: Any, how: st
         if not isinstance(relation, Relation):
             raise LowwaterError(f"join() takes streams, as lw.stream() makes them, not {type(relation).__name__}.")
     node = joined([(r.name, r.node) for r in relations], on, within, how, **options)
-    refuse_join(node)
+    node.refuse()
     return relations[0]._of(node, "_".join(r.name for r in relations))
-
-
-def refuse_union(ours: Relation, theirs: Relation) -> None:
-    if any(r.node.properties.ends and not r.node.properties.derived for r in (ours, theirs)):
-        raise LowwaterError("union() comes before unique() and ends(): they speak of all rows of the union.")
-    common = [
-        p.attribute
-        for p in ours.node.properties.progress
-        if theirs.node.properties.progressing(p.attribute) is not None
-        and p.attribute in ours.node.schema.names
-        and ours.node.schema.field(p.attribute).type == theirs.node.schema.field(p.attribute).type
-    ]
-    if not common:
-        mine, other = (_shown(relation) for relation in (ours, theirs))
-        raise BadProgress(f"union() needs the same progressing attribute on both sides; here {mine} meets {other}.")
-    differing = sorted(set(theirs.schema.names) ^ set(ours.schema.names))
-    if differing:
-        raise LowwaterError(f"union() needs the same columns on both sides; they differ in {differing}.")
-    for name in ours.schema.names:
-        mine, other = ours.schema.field(name).type, theirs.schema.field(name).type
-        if mine != other:
-            raise LowwaterError(f"union() needs the same types on both sides; {name!r} is {mine} and {other}.")
-
-
-def _shown(relation: Relation) -> str:
-    attribute = relation.progress
-    return "nothing" if attribute is None else f"{attribute!r} ({relation.node.schema.field(attribute).type})"

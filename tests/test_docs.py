@@ -22,6 +22,8 @@ from lowwater.errors import LowwaterError
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ALL = [*PAGES, ROOT / "CONTRIBUTING.md"]
+"""Also the page whose blocks tests/test_contributing.py runs."""
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 KNOWN = {"python", "python spark", "python raises", "python spark raises", "text", "console", ""}
 
@@ -91,21 +93,21 @@ def test_the_page_does_what_it_shows_on_spark(page: Path, spark: Any) -> None:
     play(page, {"__name__": "__page__", "spark": spark})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", ALL, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_fence_is_of_a_known_kind_and_closed(page: Path) -> None:
     text = page.read_text()
     assert {fence["info"] for fence in fences(text)} <= KNOWN
     assert len(re.findall(r"^```", text, re.MULTILINE)) == 2 * len(fences(text))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", ALL, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
     prose = FENCE.sub("", page.read_text())
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", prose):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", ALL, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_file_of_the_package_that_is_named_exists(page: Path) -> None:
     for name in re.findall(
         r"`((?:lowwater|benchmarks|tests|examples|docs)/[\w./-]+)`", FENCE.sub("", page.read_text())

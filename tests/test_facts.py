@@ -14,7 +14,6 @@ from lowwater.joins.pwjoin import PWJoin
 from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.operators.adaptive_aggregate import AdaptivePartials
-from lowwater.operators.aggregation import LATE_COLUMNS
 from lowwater.operators.base import (
     Batch,
     Ended,
@@ -27,6 +26,7 @@ from lowwater.operators.base import (
     taken,
 )
 from lowwater.operators.bucket import ROW, WindowedAggregation
+from lowwater.operators.late import LATE_COLUMNS
 from lowwater.operators.origin import FromFirst
 from lowwater.operators.paned_aggregate import LandmarkPartials, PanePartials
 from lowwater.operators.window_aggregate import WindowAggregate

@@ -14,12 +14,11 @@ import pyarrow as pa
 import pytest
 
 import lowwater as lw
-from lowwater.query.logical import Aggregate, Distinct, GroupBy, Join
+from lowwater.query.logical import Stateful
 
 FOLDER = Path(__file__).parent / "tree_plans"
 STAMP = pa.timestamp("us", "UTC")
 PACKET = pa.schema([("ts", STAMP), ("link", pa.string()), ("ip", pa.string()), ("len", pa.int64())])
-STATEFUL = (Aggregate, Distinct, GroupBy, Join)
 
 
 def packets(name: str = "Main", disorder: str = "5 seconds") -> lw.Relation:
@@ -138,7 +137,7 @@ QUERIES: dict[str, Callable[[], lw.Relation]] = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_plan(name: str) -> None:
     query = QUERIES[name]()
-    assert sum(isinstance(node, STATEFUL) for node in query.node.walk()) >= 2
+    assert sum(isinstance(node, Stateful) for node in query.node.walk()) >= 2
     text = query.explain() + "\n"
     file = FOLDER / f"{name}.txt"
     if os.environ.get("LOWWATER_REFRESH"):

@@ -160,7 +160,7 @@ class CountJoin(OAJoin):
         time = checked(self._time(port, rows), self.what.sides[port].time)
         late = time < self.low[port]
         if late.any():
-            emit(self._told_late(port, rows.filter(pa.array(late)), LATE))
+            self._drop_late(port, rows.filter(pa.array(late)), LATE, emit)
         needless = ~late & ~self._matchable(port, rows) if self.what.per_key else np.zeros(len(time), np.bool_)
         self.counts.discarded += int(np.count_nonzero(needless))
         wait = ~(late | needless)

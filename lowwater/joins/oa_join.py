@@ -44,8 +44,7 @@ from lowwater.joins.spec import WindowJoin
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Punctuation, Range
 from lowwater.model.ticks import END, NEVER, checked
-from lowwater.operators.aggregation import all_late
-from lowwater.operators.base import Batch, Emit, Late, Operator, Payload, Promises, batch_of
+from lowwater.operators.base import Batch, Emit, Operator, Payload, Promises, batch_of
 from lowwater.state.store import Store
 
 LATE = "its input has progressed past it"
@@ -146,7 +145,7 @@ class OAJoin(Operator):
     def _broken(self, port: int, arrived: Arrived, emit: Emit) -> None:
         """Emits the rows that ingest found to break a promise, as late ones."""
         if arrived.broken is not None and arrived.broken.num_rows:
-            emit(self._told_late(port, arrived.broken, UNGRAMMATICAL))
+            self._drop_late(port, arrived.broken, UNGRAMMATICAL, emit)
 
     def _on_time(self, port: int, keyed: Keyed, emit: Emit) -> Keyed:
         """Without the late rows, which are emitted as late."""
@@ -162,7 +161,7 @@ class OAJoin(Operator):
         if self.what.grid is not None and self.what.grid.range != self.what.grid.slide:
             first, _ = self.what.grid.bounds(self._time(port, rows))
             rows = rows.filter(pa.array(keyed.at[late] == first))
-        emit(self._told_late(port, rows, reason))
+        self._drop_late(port, rows, reason, emit)
         return keyed.where(~late)
 
     def _late(self, port: int, rows: pa.Table, at: Ints | None = None) -> Mask:
@@ -173,18 +172,17 @@ class OAJoin(Operator):
         side = self.what.sides[port]
         return side.ticks.encode(whole(rows.column(side.time)))
 
-    def _told_late(self, port: int, rows: pa.Table, reason: str) -> Late:
-        """Late rows count nowhere in a join."""
-        self.counts.late += rows.num_rows
-        self.counts.dropped += rows.num_rows
+    def _drop_late(self, port: int, rows: pa.Table, reason: str, emit: Emit) -> None:
+        """Late rows count nowhere in a join. They are emitted with the columns of their input."""
         known = set(rows.column_names)
-        return all_late(rows.select([name for name in self.what.sides[port].schema.names if name in known]), reason)
+        own = [name for name in self.what.sides[port].schema.names if name in known]
+        self.drop_late(rows.select(own), reason, emit)
 
     def _nulls(self, port: int, rows: pa.Table, emit: Emit) -> None:
         """Rows whose key is null: alone from the start."""
         late = self._late(port, rows)
         if late.any():
-            emit(self._told_late(port, rows.filter(pa.array(late)), LATE))
+            self._drop_late(port, rows.filter(pa.array(late)), LATE, emit)
             rows = rows.filter(pa.array(~late))
         if self.what.keeps[port] and rows.num_rows:
             at, of_row = self.what.axis.positions(self._time(port, rows))

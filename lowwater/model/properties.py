@@ -20,6 +20,8 @@ import pyarrow as pa
 
 GREATEST, LEAST = "__lw_greatest", "__lw_least"
 """The attributes on which a join promises what its timestamps do together (mission J8)."""
+JOINT = "__lw_joint"
+"""What a follower asks of a join to get promises on both times together, instead of one per time."""
 
 
 @dataclass(frozen=True)

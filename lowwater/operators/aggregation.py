@@ -1,4 +1,4 @@
-"""What all window aggregations share: how far they have closed, the form of answers, and that of the late output."""
+"""What all window aggregations share: how far they have closed, and the form of answers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.grouped import pick
-from lowwater.operators.base import Batch, Late, Operator, Promises
+from lowwater.operators.base import Batch, Operator, Promises
 from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.state.store import Store
 
 FIRST = -(2**62)
 """Below all window ids: nothing has been closed yet."""
 EARLY, FINAL, REVISED = "early", "final", "revised"
-LATE_COLUMNS = {"late_reason": pa.string(), "windows_missed": pa.int64(), "windows_kept": pa.int64()}
 
 Ints = npt.NDArray[np.int64]
 
@@ -86,25 +85,3 @@ class Aggregation(Operator):
             **{name: closed.results[i] for name, i in self.what.outputs()},
         }
         return Batch(pa.table([named[name] for name in self._schema.names], schema=self._schema))
-
-
-def late_rows(rows: pa.Table, reason: pa.Array, missed: Ints, kept: Ints) -> pa.Table:
-    """Rows of the late output: the row, why it is here, how many windows it missed and in how many it still counts.
-
-    A number is null where it is open or not known (landmark windows, windows that tuples define); below zero stands
-    for that here.
-    """
-    values = (reason, pa.array(missed, mask=missed < 0), pa.array(kept, mask=kept < 0))
-    for name, column in zip(LATE_COLUMNS, values, strict=True):
-        rows = rows.append_column(name, column)
-    return rows
-
-
-def all_late(rows: pa.Table, reason: str) -> Late:
-    """Rows that count nowhere; how many windows they missed is not known."""
-    n = rows.num_rows
-    return Late(late_rows(rows, pa.array([reason] * n, pa.string()), np.full(n, -1), np.zeros(n, np.int64)))
-
-
-def late_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([*schema, *(pa.field(name, type) for name, type in LATE_COLUMNS.items())])

@@ -24,8 +24,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.grouped import Grouped
-from lowwater.model.punctuation import ALL, Punctuation
+from lowwater.model.punctuation import ALL, Mask, Punctuation
 from lowwater.model.ticks import END
+from lowwater.operators.late import dropped_rows
 from lowwater.state.store import Store
 
 
@@ -54,7 +55,7 @@ class Reduced(Payload):
 
 @dataclass(frozen=True)
 class Late(Payload):
-    """Rows that violate an earlier punctuation: the columns of the port's input, and behind them `LATE_COLUMNS`."""
+    """Rows that violate an earlier punctuation: the columns of the port's input, and behind them those of late.py."""
 
     rows: pa.Table
 
@@ -187,6 +188,23 @@ class Operator(ABC):
     def end(self, emit: Emit) -> None:
         """The micro-batch is over: all its rows and punctuations have come."""
         return None
+
+    def without_late(self, rows: pa.Table, late: Mask, reason: str, emit: Emit) -> pa.Table:
+        """The rows that are not late. The late ones, which count nowhere, are counted and emitted with the reason."""
+        if not late.any():
+            return rows
+        self.drop_late(rows.filter(pa.array(late)), reason, emit)
+        return rows.filter(pa.array(~late))
+
+    def drop_late(self, rows: pa.Table, reason: str, emit: Emit) -> None:
+        """Counts rows that come too late to count anywhere, and emits them for the late output."""
+        self.count_dropped(rows.num_rows)
+        emit(Late(dropped_rows(rows, reason)))
+
+    def count_dropped(self, n: int) -> None:
+        """Counts late rows that count nowhere."""
+        self.counts.late += n
+        self.counts.dropped += n
 
     @property
     def rows(self) -> int:

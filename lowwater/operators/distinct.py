@@ -44,7 +44,6 @@ from lowwater.model.columns import whole
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END, NEVER, Ticks, checked
 from lowwater.model.words import length
-from lowwater.operators.aggregation import all_late
 from lowwater.operators.base import Batch, Emit, Operator, Payload, Promises, batch_of
 from lowwater.operators.layout import Layout, RowLayout
 from lowwater.operators.spec import Need, OperatorSpec
@@ -143,13 +142,9 @@ class DupElim(Operator):
         given = batch_of(rows)
         time = checked(self._ticks.encode(whole(given.column(self.time))), self.time)
         late = time < self.low
-        if late.any():
-            self.counts.late += int(late.sum())
-            self.counts.dropped += int(late.sum())
-            emit(all_late(given.filter(pa.array(late)), self.LATE))
-            given, time = given.filter(pa.array(~late)), time[~late]
-        if len(time):
-            self._arrive(given, time, emit)
+        kept = self.without_late(given, late, self.LATE, emit)
+        if kept.num_rows:
+            self._arrive(kept, time[~late], emit)
 
     def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.time)

@@ -53,7 +53,6 @@ from lowwater.errors import LowwaterError, UnknownColumn
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Finite, Mask, Pattern, Punctuation, Range
 from lowwater.model.ticks import END, NEVER, Ticks
-from lowwater.operators.aggregation import all_late
 from lowwater.operators.base import Batch, Emit, Ended, Operator, Payload, batch_of
 from lowwater.operators.buckets import Buckets, Ints
 from lowwater.operators.layout import Layout, RowLayout
@@ -198,13 +197,9 @@ class GroupBy(Operator):
         late = np.full(given.num_rows, self.ended)
         for name, bound in self.bounds.items():
             late |= between(below(bound), ticks_of(given.column(name)))
-        if n := int(late.sum()):
-            self.counts.late += n
-            self.counts.dropped += n
-            emit(all_late(given.filter(pa.array(late)), ENDED if self.ended else LATE))
-            given = given.filter(pa.array(~late))
-        if given.num_rows:
-            self._groups.absorb(self._reduced(given))
+        kept = self.without_late(given, late, ENDED if self.ended else LATE, emit)
+        if kept.num_rows:
+            self._groups.absorb(self._reduced(kept))
 
     def _reduced(self, rows: pa.Table) -> Grouped:
         """One partial a group. All are of one slot, so groups alone tell them apart."""

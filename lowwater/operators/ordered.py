@@ -37,7 +37,6 @@ import pyarrow as pa
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER, Ticks, checked
-from lowwater.operators.aggregation import all_late
 from lowwater.operators.base import Batch, Emit, Operator, Payload, batch_of
 from lowwater.operators.waiting import Waiting
 from lowwater.state.store import Store
@@ -91,12 +90,7 @@ class InOrder(Operator):
         given = batch_of(rows)
         time = checked(self._ticks.encode(whole(given.column(self.attribute))), self.attribute)
         late = time < self._least(time)
-        if late.any():
-            self.counts.late += int(late.sum())
-            self.counts.dropped += int(late.sum())
-            emit(all_late(given.filter(pa.array(late)), LATE))
-            given, time = given.filter(pa.array(~late)), time[~late]
-        self._waiting[port].add(given, time)
+        self._waiting[port].add(self.without_late(given, late, LATE, emit), time[~late])
         self._release(emit)
 
     def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:

@@ -36,7 +36,7 @@ from lowwater.aggregates.sorting import by_group
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.routing import route
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.aggregation import Aggregation, all_late
+from lowwater.operators.aggregation import Aggregation
 from lowwater.operators.base import Batch, Emit, Payload, batch_of
 from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.operators.waiting import Waiting
@@ -181,15 +181,10 @@ class OverAggregate(Aggregation):
         return self._final.promised
 
     def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
-        given = batch_of(rows)
+        given = batch_of(rows).select(self._given.names)
         time = self.bucket.ticks(given)
         late = time < self.low
-        if late.any():
-            self.counts.late += int(late.sum())
-            self.counts.dropped += int(late.sum())
-            emit(all_late(given.select(self._given.names).filter(pa.array(late)), LATE))
-            given, time = given.filter(pa.array(~late)), time[~late]
-        self.waiting.add(given, time)
+        self.waiting.add(self.without_late(given, late, LATE, emit), time[~late])
 
     def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.what.time)

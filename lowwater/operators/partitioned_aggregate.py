@@ -23,7 +23,7 @@ from lowwater.aggregates.bounded import Tally
 from lowwater.aggregates.grouped import Grouped, cover, factorise, lift, pick, runs, without_columns
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END
-from lowwater.operators.aggregation import Aggregation, Closed, all_late
+from lowwater.operators.aggregation import Aggregation, Closed
 from lowwater.operators.base import Emit, Payload, batch_of
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buckets import Buckets
@@ -54,11 +54,8 @@ class PartitionedAggregate(Aggregation):
         given = batch_of(rows)
         time = self.bucket.ticks(given)
         late = time < self.opened if self.by_time else np.full(len(time), self.opened == END)
-        if late.any():
-            self.counts.late += int(late.sum())
-            self.counts.dropped += int(late.sum())
-            emit(all_late(given.filter(pa.array(late)), ENDED if self.opened == END else LATE))
-            given, time = given.filter(pa.array(~late)), time[~late]
+        given = self.without_late(given, late, ENDED if self.opened == END else LATE, emit)
+        time = time[~late]
         if self.by_time:
             self._waiting.add(given, time)
         else:

@@ -28,11 +28,12 @@ import pyarrow as pa
 from lowwater.aggregates.grouped import Grouped
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END
-from lowwater.operators.aggregation import Aggregation, Closed, all_late
-from lowwater.operators.base import Batch, Emit, Payload, Reduced, batch_of
+from lowwater.operators.aggregation import Aggregation, Closed
+from lowwater.operators.base import Batch, Emit, Late, Payload, Reduced, batch_of
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buckets import Buckets
 from lowwater.operators.fragments import Fragments, last
+from lowwater.operators.late import dropped_rows
 from lowwater.state.store import OneTable, Store
 
 LATE = "its session is closed"
@@ -83,12 +84,10 @@ class SessionAggregate(Aggregation):
 
     def _late(self, sessions: Grouped, rows: pa.Table | None, emit: Emit) -> None:
         """Counts the rows of closed sessions, and emits them where they were given."""
-        n = int(np.asarray(sessions.partials[0][0]).sum())
-        self.counts.late += n
-        self.counts.dropped += n
+        self.count_dropped(int(np.asarray(sessions.partials[0][0]).sum()))
         late = None if rows is None else self._within(sessions, rows)
         if late is not None and late.num_rows:
-            emit(all_late(late, LATE))
+            emit(Late(dropped_rows(late, LATE)))
 
     def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         low = punctuation.low_watermark(self.what.time)

@@ -1,7 +1,7 @@
 """The spec of an operator: what the planner places, EXPLAIN prints, the checkpoint pins and workers open.
 
 A spec is frozen, picklable and has no state. The running operator (base.py) has the state and knows no plan. A new
-operator is one file with both, and a line in the planner; CONTRIBUTING.md shows an example.
+operator is one file with both, a node of the logical tree and a verb; CONTRIBUTING.md shows an example.
 """
 
 from __future__ import annotations

@@ -28,16 +28,17 @@ from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Grouped
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.aggregation import EARLY, FINAL, FIRST, REVISED, Aggregation, Closed, late_rows
+from lowwater.operators.aggregation import EARLY, FINAL, FIRST, REVISED, Aggregation, Closed
 from lowwater.operators.base import Batch, Emit, Late, Payload, PortFacts, Reduced, StreamProperties, batch_of
 from lowwater.operators.bucket import ROW, WindowedAggregation
+from lowwater.operators.late import late_rows
 from lowwater.operators.revisions import Touched
 from lowwater.state.store import Store
 from lowwater.windows.context_aware import SlideByTuple
 from lowwater.windows.context_free import ContextFree, Landmark, TupleBased
 from lowwater.windows.spec import OPEN_END
 
-__all__ = ["Closed", "Keeping", "Reduced", "WindowAggregate", "late_rows"]
+__all__ = ["Closed", "Keeping", "Reduced", "WindowAggregate"]
 
 Ints = npt.NDArray[np.int64]
 

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.errors import LowwaterError
-from lowwater.operators.aggregation import LATE_COLUMNS
+from lowwater.operators.late import LATE_COLUMNS
 from lowwater.operators.layout import Layout
 from lowwater.operators.rowwise import RowFunction
 from lowwater.operators.spec import OperatorSpec

@@ -22,10 +22,11 @@ from typing import NamedTuple
 from lowwater.aggregates.base import Aggregate as AggregateFunction
 from lowwater.aggregates.base import Algebra, Differential
 from lowwater.errors import BadAggregate, BadWindow, LowwaterError
+from lowwater.model.properties import Properties
 from lowwater.operators.aggregate import OPERATORS, TACTICS, AggregateSpec
 from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.flush import Flush
 from lowwater.query.bound import bound_text
-from lowwater.query.logical import Aggregate
 from lowwater.query.refuse import refuse_columns, refuse_time
 from lowwater.windows.context_aware import Partitioned, Session, SlideByTuple
 from lowwater.windows.context_free import ContextFree, Landmark, Sliding, TupleBased
@@ -40,18 +41,19 @@ class Choice(NamedTuple):
     why: str
 
 
-def aggregate_spec(node: Aggregate) -> AggregateSpec:
-    """Chooses the tactic, or refuses with a sentence."""
-    what, before = node.what, node.of.properties
+def aggregate_spec(
+    what: WindowedAggregation, before: Properties, strategy: str, flush: Flush, table: int | None
+) -> AggregateSpec:
+    """Chooses the tactic, or refuses with a sentence. `before` are the properties of the input."""
     refuse_columns(what)
     refuse_time(what.window, what.time, what.group_by, before)
     algebras = what.algebras()  # binds every aggregate to its column, which refuses types that do not fit
     # Skewed groups are a hint: options that need partials take precedence.
-    choice = choose(what, algebras, before.skewed and not what.revises and node.table is None)
-    if node.strategy not in ("auto", choice.tactic):
-        choice = Choice(_override(node.strategy, what), f"asked for by strategy={node.strategy!r}")
+    choice = choose(what, algebras, before.skewed and not what.revises and table is None)
+    if strategy not in ("auto", choice.tactic):
+        choice = Choice(_override(strategy, what), f"asked for by strategy={strategy!r}")
     bound = bound_text(what, choice.tactic, before)
-    spec = AggregateSpec(what, choice.tactic, choice.why, bound, node.flush, node.table)
+    spec = AggregateSpec(what, choice.tactic, choice.why, bound, flush, table)
     _refuse_extras(spec)
     return spec
 

@@ -19,14 +19,12 @@ from lowwater.joins.spec import HOW, WINDOW, WindowJoin
 from lowwater.joins.window_join import JoinSpec
 from lowwater.model.properties import Properties
 from lowwater.model.words import length, listed, rows
-from lowwater.operators.aggregation import LATE_COLUMNS
-from lowwater.query.logical import Join
+from lowwater.operators.late import LATE_COLUMNS
 from lowwater.query.refuse import groupable, refuse_revisions
 
 
-def refuse_join(node: Join) -> None:
-    """Refuses what cannot be joined."""
-    what, each = node.plain, [one.properties for one in node.inputs]
+def refuse_join(what: WindowJoin, each: Sequence[Properties]) -> None:
+    """Refuses what cannot be joined. `each` are the properties of the inputs."""
     for properties in each:
         refuse_revisions(properties, "A join")
     refuse_sides(what, each)
@@ -37,11 +35,8 @@ def refuse_join(node: Join) -> None:
         refuse_ties(what, side, properties)
 
 
-def join_spec(node: Join) -> JoinSpec:
-    """Chooses the operator, or refuses with a sentence."""
-    refuse_join(node)
-    what = node.what
-    each = [one.properties for one in node.inputs]
+def join_spec(what: WindowJoin, each: Sequence[Properties], kept: tuple[tuple[str, ...], ...]) -> JoinSpec:
+    """Chooses the operator, or refuses with a sentence. `kept` are the columns of each input that the join keeps."""
     used = [properties for properties in each if properties.ends]
     if what.rows is not None:
         tactic, why = "count", "tuples are counted in order of time, so a row meets the other side when it is final"
@@ -58,11 +53,7 @@ def join_spec(node: Join) -> JoinSpec:
         why = "rows need no order: each is joined when it comes, and leaves when the progress of the others says so"
     refuse_endless(what, each)
     bounds = tuple(bound(what, each, i) for i in range(len(what.sides)))
-    kept = tuple(
-        tuple(f.name for f in schema if f.name in one.schema.names)
-        for schema, one in zip(node.schemas, node.inputs, strict=True)
-    )
-    return JoinSpec(what, tactic, why, bounds, kept, extremes=node.extremes)
+    return JoinSpec(what, tactic, why, bounds, kept)
 
 
 def refuse_sides(what: WindowJoin, each: Sequence[Properties]) -> None:

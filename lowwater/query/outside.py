@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from lowwater.expressions import Expression
-from lowwater.plan.plan import OutsideStep
-from lowwater.query.logical import Derive, Filter, Map, Node, Project, bound_to
+from lowwater.query.logical.rowwise import bound_to
+from lowwater.query.logical.scan import Rowwise
 
 
-def outside_step(node: Node) -> OutsideStep | None:
-    """The step, if only Spark can evaluate it."""
-    text = node.condition if isinstance(node, Filter) else node.expression if isinstance(node, Derive) else None
-    return None if text is None or bound_to(text, node.inputs[0].schema) is not None else as_step(node)
+def only_outside(node: Rowwise) -> bool:
+    """Whether only Spark can evaluate a step, because Arrow lacks something of its expression."""
+    return node.text is not None and bound_to(node.text, node.of.schema) is None
 
 
-def bound_outside(node: Node) -> None:
-    text = node.condition if isinstance(node, Filter) else node.expression  # type: ignore[attr-defined]
-    Expression.of(text, node.inputs[0].schema)
-
-
-def as_step(node: Node) -> OutsideStep:
-    if isinstance(node, Filter):
-        return OutsideStep("filter", expression=node.condition)
-    if isinstance(node, Derive):
-        return OutsideStep("derive", node.name, node.expression)
-    if isinstance(node, Project):
-        return OutsideStep("project", columns=tuple(node.schema.names))
-    assert isinstance(node, Map)
-    return OutsideStep("map", function=node.function, schema=node.schema)
+def refuse_outside(node: Rowwise) -> None:
+    """Refuses a step that only Spark can evaluate. The sentence names what Arrow lacks."""
+    assert node.text is not None
+    Expression.of(node.text, node.of.schema)

@@ -1,66 +1,31 @@
 """The planner: from a logical tree to operators in stages. It places one operator per node, inputs first.
 
-    where a node runs     row-wise steps over a scan run where rows are read; all others are operators
-    which stage           that of its inputs, if their rows lie as it needs them; else a stage later (stages.py)
-    how it is done        choose.py, joining.py and grouping.py choose, give the reason and the bound, or refuse
-
-A new operator needs one line in `SPECS`.
+where a node runs     row-wise steps over a scan run where rows are read; all others are operators
+which stage           that of its inputs, if their rows lie as it needs them; else a stage later (stages.py)
+how it is done        the node makes the spec of its operator, with the reason and the bound, or refuses
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from lowwater.errors import CheckpointMismatch, LowwaterError
-from lowwater.joins.window_join import JoinSpec
-from lowwater.model.properties import GREATEST, LEAST
 from lowwater.operators.meld import MeldSpec
-from lowwater.operators.rowwise import DeriveSpec, MapSpec, ProjectSpec, SelectSpec
 from lowwater.operators.spec import OperatorSpec
 from lowwater.plan.inputs import Input
 from lowwater.plan.plan import VERSION, Edge, Entry, OutsideStep, Placed, Plan
-from lowwater.query.choose import aggregate_spec
-from lowwater.query.distinct import distinct_spec
 from lowwater.query.frame import Frame
-from lowwater.query.grouping import group_by_spec, joint
-from lowwater.query.joining import join_spec
-from lowwater.query.logical import (
-    Aggregate,
-    Derive,
-    Distinct,
-    Filter,
-    GroupBy,
-    Join,
-    Map,
-    Node,
-    Project,
-    Scan,
-    Union,
-    bound_to,
-    meaning,
-    scan_like,
-)
-from lowwater.query.outside import as_step, bound_outside, outside_step
-from lowwater.query.reading import read
+from lowwater.query.logical.node import Node, Stateful, meaning
+from lowwater.query.logical.scan import Rowwise, Scan, reading, scan_like
+from lowwater.query.logical.union import Union
+from lowwater.query.outside import only_outside, refuse_outside
 from lowwater.query.rules import rewritten
 from lowwater.query.stages import Arrival, Placement, pinned_placement, placement
-
-SPECS: dict[type[Node], Callable[..., OperatorSpec]] = {
-    Aggregate: aggregate_spec,
-    GroupBy: group_by_spec,
-    Join: join_spec,
-    Distinct: distinct_spec,
-    Filter: lambda node: SelectSpec(node.of.schema, node.condition),
-    Derive: lambda node: DeriveSpec(node.of.schema, node.schema.field(node.name), node.expression, tuple(moved(node))),
-    Project: lambda node: ProjectSpec(node.of.schema, tuple(node.schema.names)),
-    Map: lambda node: MapSpec(node.of.schema, node.function, node.result, node.properties.hidden),
-}
-"""How each node becomes an operator."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +49,8 @@ def plan(root: Node, late: bool = True, pinned: Mapping[str, Any] | None = None)
         )
     refuse_backends(root)
     for node in root.walk():  # refuse the query as it was written, before any rule rewrites it
-        if isinstance(node, Aggregate | GroupBy | Join | Distinct):
-            SPECS[type(node)](node)
+        if isinstance(node, Stateful):
+            node.spec()
     text = json.dumps(meaning(root), default=str)
     whole = late if pinned is None else bool(pinned["whole"])  # state may hold columns that only the late output reads
     return Planning(pinned).planned(rewritten(root, whole), root, text, whole)
@@ -137,21 +102,11 @@ class Planning:
             members = tuple(self._place(one) for one in node.inputs)
             return Arrival(members=members)
         inputs = [self._place(one) for one in node.inputs]
-        if (step := outside_step(node)) is not None:
+        if isinstance(node, Rowwise) and (inputs[0].outside or only_outside(node)):
             if not node.backend.outside:
-                bound_outside(node)  # raises the refusal, which names what Arrow lacks
-            return replace(inputs[0], outside=(*inputs[0].outside, step))
-        if inputs[0].outside and isinstance(node, Filter | Derive | Project | Map):
-            return replace(inputs[0], outside=(*inputs[0].outside, as_step(node)))
-        spec = self._spec(node)
-        return self._operator(spec, inputs, node.inputs)
-
-    def _spec(self, node: Node) -> OperatorSpec:
-        if isinstance(node, GroupBy) and joint(node):
-            below = self._operators[-1]
-            assert isinstance(below.spec, JoinSpec)
-            self._operators[-1] = replace(below, spec=replace(below.spec, joint=True))
-        return SPECS[type(node)](node)
+                refuse_outside(node)
+            return replace(inputs[0], outside=(*inputs[0].outside, node.step()))
+        return self._operator(node.spec(), inputs, node.inputs)
 
     def _choice(self, arrivals: list[Arrival]) -> Mapping[str, Any] | None:
         """The pinned choices of the next operator. Unions in front of it are operators too."""
@@ -162,7 +117,7 @@ class Planning:
         return found
 
     def _scan(self, node: Node) -> Arrival:
-        found = read(node)
+        found = reading(node)
         declared = found.scan.input
         if all(known is not declared for known in self._inputs):
             refuse_name(declared, self._inputs)
@@ -256,15 +211,6 @@ class Planning:
 
 def _attributes(node: Node) -> tuple[str, ...]:
     return tuple(p.attribute for p in node.properties.progress if p.attribute in node.schema.names)
-
-
-def moved(node: Derive) -> list[tuple[str, int]]:
-    """The attributes that a new column moves with, and how far it is ahead of them."""
-    found = [(p.attribute, ahead) for p, ahead in node.moves]
-    bound = bound_to(node.expression, node.of.schema)
-    if bound is not None and bound.extreme is not None:
-        found.append((GREATEST if bound.extreme[0] == "greatest" else LEAST, 0))
-    return found
 
 
 def refuse_name(new: Input, known: list[Input]) -> None:

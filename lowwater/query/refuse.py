@@ -9,8 +9,8 @@ import pyarrow as pa
 from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
 from lowwater.model.properties import Properties
 from lowwater.model.words import listed
-from lowwater.operators.aggregation import LATE_COLUMNS
 from lowwater.operators.bucket import EMITTED, WindowedAggregation, WindowKind
+from lowwater.operators.late import LATE_COLUMNS
 from lowwater.windows.context_aware import Partitioned
 from lowwater.windows.context_free import TupleBased
 from lowwater.windows.over import Over

@@ -1,4 +1,4 @@
-"""Turns the arguments of `window()` into a window kind: lengths become ticks or rows.
+"""Turns the arguments of `window()` into a time and a window kind: lengths become ticks or rows.
 
 RANGE      SLIDE     kind
 a length   a length  sliding or tumbling (Sliding)                                              W1, W2
@@ -13,6 +13,7 @@ import re
 from typing import Literal
 
 from lowwater.errors import BadWindow
+from lowwater.model.properties import Properties
 from lowwater.model.ticks import Length, Ticks
 from lowwater.operators.bucket import WindowKind
 from lowwater.windows.context_aware import Partitioned, SlideByTuple
@@ -21,6 +22,19 @@ from lowwater.windows.over import Over
 
 ORDERS = {"arrival": "arrival", "row-num": "arrival", "time": "time", "rank": "time"}
 """The orders that rows can be counted in, by the names of the API and of the thesis."""
+
+
+def time_of(before: Properties, over: str | None = None, consequence: str = "Windows would not close") -> str:
+    """The attribute that windows are over, or a refusal with the consequence of having none."""
+    times = [p.attribute for p in before.progress if p.attribute in before.schema.names]
+    if over is not None and over not in times:
+        known = " and ".join(name for name in times if name not in before.hidden) or "no column"
+        raise BadWindow(f"The results progress on {known}, not on {over!r}; name one in over=.")
+    time = over or before.attribute
+    if time is None:
+        since = before.silent or "the rows do not progress on any column"
+        raise BadWindow(f"{consequence} before the stream ends, since {since}.")
+    return time
 
 
 def window_of(

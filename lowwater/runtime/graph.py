@@ -28,8 +28,8 @@ from lowwater.joins.pwjoin import UNGRAMMATICAL
 from lowwater.metrics import Metrics, OperatorMetrics
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER, Ticks
-from lowwater.operators.aggregation import LATE_COLUMNS, all_late, late_rows
 from lowwater.operators.base import Batch, Ended, Late, Message, Operator, PortFacts, StreamProperties
+from lowwater.operators.late import LATE_COLUMNS, dropped_rows, late_rows
 from lowwater.plan.inputs import Input
 from lowwater.plan.plan import Entry, Plan, late_name
 from lowwater.runtime.crossing import Crossed, Incoming, Outgoing
@@ -206,9 +206,8 @@ class Graph:
         if BROKEN in parcel.tables:
             rows = parcel.tables[BROKEN]
             reader = entry.reader[0]
-            self.operators[reader].counts.late += rows.num_rows
-            self.operators[reader].counts.dropped += rows.num_rows
-            self._late(all_late(rows, UNGRAMMATICAL).rows, self.plan.operators[reader].label)
+            self.operators[reader].count_dropped(rows.num_rows)
+            self._late(dropped_rows(rows, UNGRAMMATICAL), self.plan.operators[reader].label)
 
     def _values(self, parcels: Sequence[Parcel]) -> None:
         for parcel in parcels:

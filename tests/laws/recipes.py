@@ -75,6 +75,8 @@ class Recipe:
     keeping: type[Keeping] | None = None
     derived: Callable[[Row], Row] = lambda row: {}
     """Attributes of a result that follow from its columns, and that punctuation may speak of."""
+    late: bool = False
+    """Whether the operator reports late rows. Those of the families in `guards` do anyway."""
 
     def open(self, window: Any, store: Store | None = None) -> Operator:
         return self.open_on(window, store)
@@ -82,7 +84,9 @@ class Recipe:
     @property
     def guards(self) -> bool:
         """Whether rows that violate punctuation go to a late output; the others pass on what they get."""
-        return issubclass(self.operator, Aggregation | InOrder | OAJoin | CountJoin | Flushing | FromFirst | DupElim)
+        return self.late or issubclass(
+            self.operator, Aggregation | InOrder | OAJoin | CountJoin | Flushing | FromFirst | DupElim
+        )
 
 
 def asked(window: Any, holistic: bool = True, anchored: bool = True) -> WindowedAggregation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lowwater.query.logical import Derive, Filter, Mark, Node, rowwise, scan_like
+from lowwater.query.logical import Derive, Filter, Mark, Node, Rowwise, scan_like
 
 
 def mark_filters(node: Node) -> Node:
@@ -21,9 +21,9 @@ def mark_filters(node: Node) -> Node:
 
 def _marked(node: Node) -> tuple[Node, bool]:
     """The steps over a scan, and whether one of them has marked rows."""
-    if not rowwise(node):
+    if not isinstance(node, Rowwise):
         return node, False
-    below, marks = _marked(node.inputs[0])
+    below, marks = _marked(node.of)
     if isinstance(node, Filter):
         return Mark(below, node.condition, marks), True
     if isinstance(node, Derive) and marks:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lowwater.query.logical import Map, Node, Project, Union, rowwise
+from lowwater.query.logical import Map, Node, Project, Rowwise, Union
 
 
 def push_below_union(node: Node) -> Node:
     inputs = [push_below_union(one) for one in node.inputs]
-    if rowwise(node) and isinstance(inputs[0], Union):
+    if isinstance(node, Rowwise) and isinstance(inputs[0], Union):
         below = inputs[0]
         members = [_in_order(one, below) if isinstance(node, Map) else one for one in below.inputs]
         return Union(tuple(push_below_union(node.over(one)) for one in members))

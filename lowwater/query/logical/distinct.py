@@ -1,0 +1,73 @@
+"""`distinct` and `drop_duplicates`: the node, and what of it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
+from lowwater.model.properties import Properties
+from lowwater.model.ticks import NEVER
+from lowwater.operators.distinct import DistinctSpec
+from lowwater.query.logical.node import Stateful, Unary
+from lowwater.query.refuse import groupable, refuse_own_names, refuse_revisions
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct(Unary, Stateful):
+    """DupElim. With `within`, a row is dropped if a survivor of its key is at most that much older."""
+
+    on: tuple[str, ...]
+    time: str
+    within: int | None = None
+    """None: each combination of the columns `on` once. The time is one of them, and results have no other columns."""
+
+    @cached_property
+    def properties(self) -> Properties:
+        before = self.of.properties
+        own = before.progressing(self.time)
+        assert own is not None
+        known = replace(before, ends=(), derived=True, identified=self.on)
+        if self.within is None:
+            return replace(known.keeping(self.on), progress=(own,), hidden=())
+        return replace(known, progress=(replace(own, behind=0),), apart=False)  # rows leave when they are final
+
+    def line(self) -> str:
+        if self.within is None:
+            return f"Distinct  {', '.join(self.on)}"
+        return f"Drop-duplicates  on {', '.join(self.on)}"
+
+    def reads(self, needed: Set[str]) -> Sequence[Set[str]]:
+        """All columns decide which of the rows with one key and time survives, whatever is read of it later."""
+        return [set(self.on if self.within is None else self.of.schema.names)]
+
+    def meaning(self) -> list[Any]:
+        return ["distinct", list(self.on), self.time, self.within, str(self.schema)]
+
+    def spec(self) -> DistinctSpec:
+        before = self.of.properties
+        verb = "distinct()" if self.within is None else "drop_duplicates()"
+        refuse_revisions(before, verb)
+        refuse_own_names(before.schema)
+        if not self.on:
+            raise LowwaterError("drop_duplicates() needs columns that make rows the same, as in on='id'.")
+        for name in self.on:
+            if name not in before.schema.names:
+                raise UnknownColumn(name, before.visible.names, verb)
+            if self.on.count(name) > 1:
+                raise LowwaterError(f"{verb} names {name!r} twice; name each column once.")
+            if not groupable(type := before.schema.field(name).type):
+                raise LowwaterError(
+                    f"{verb} cannot compare {name!r} of type {type}; cast it or select its parts first."
+                )
+        own = before.progressing(self.time)
+        if own is None or own.nullable:
+            raise BadProgress(
+                f"{verb} would remember the rows that stay alone in the join for ever, since they have no "
+                f"{self.time!r}; drop duplicates in front of the join."
+            )
+        if self.within is not None and self.within >= -NEVER:
+            raise BadWindow("drop_duplicates(within=) is longer than 2^62 ticks; use a shorter length.")
+        return DistinctSpec(before.schema, self.on, self.time, self.within)
