@@ -77,7 +77,7 @@ class Parcel:
 
 
 class Ingest:
-    """One run of the entries that read one frame. With `late`, rows travel beside partials, for the late output."""
+    """One run of the entries that read one frame. With `late`, rows travel with the partials, for the late output."""
 
     def __init__(self, plan: Plan, entries: Sequence[int], shards: int, late: bool, home: int = 0) -> None:
         self._plan, self._numbers, self._shards, self._late = plan, list(entries), shards, late
