@@ -157,5 +157,5 @@ class ApproxCountDistinct(BoundedOnly):
 
 
 def approx_count_distinct(column: str, rsd: float = 0.05) -> Aggregate:
-    """The approximate number of distinct values, without nulls. `rsd` is the relative standard error, as in Spark."""
+    """The approximate number of distinct values, without nulls. `rsd` is the relative standard deviation in Spark."""
     return ApproxCountDistinct(column, rsd)
