@@ -1,9 +1,9 @@
 """The engines that lowwater is compared with, and the benchmarks that compare them: `lowwater bench NAME`.
 
-    engine, sliding_engines, join_engines, slide_by_tuple_by_hand    ways to answer
-    sliding, slide_by_tuple, flush, join, plans                      benchmarks: rows, questions, ratios
-    large_results                                                    3 GiB of results of one shard, a program of its own
-    rounds, agreement, footprint, bench                              how they are run, compared, measured and printed
+    engine, sliding_engines, join_engines, slide_by_tuple_by_hand    the engines
+    sliding, slide_by_tuple, flush, join, plans                      the benchmarks: rows, queries, ratios
+    large_results                                                    a separate program: 3 GiB of results of one shard
+    rounds, agreement, footprint, bench                              run, compare, measure and print them
 
-The package stands beside lowwater in the repository and is not installed with it.
+The package is in the repository next to lowwater and is not installed with it.
 """

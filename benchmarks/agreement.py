@@ -1,10 +1,11 @@
-"""Whether two engines gave the same answers. Without that, how fast they were means nothing.
+"""Compares the answers of two engines. Times are only meaningful if the answers are equal.
 
-Answers are compared as tables sorted by time and key: some columns exactly, sums of doubles to 1e-9, since engines add
-in different orders.
+Answers are compared as tables sorted by time and key: some columns exactly, and sums of doubles to 1e-9, because
+engines add in different orders.
 
-Answers that are too many to be sorted are compared by digests: how many there are and the sum of their hashes, in which
-their order does not show. Equal answers have equal digests, and one answer more, less or other changes the sum.
+If there are too many answers to sort, their digests are compared: the number of answers and the sum of their hashes,
+which does not depend on their order. Equal answers have equal digests. A missing, additional or different answer
+changes the sum.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ def read(directory: Path, by: Sequence[str]) -> pa.Table:
 
 
 def written(directory: Path) -> ds.Dataset:
-    """The same where they are: there may be more of them than are to be held at once."""
+    """The answers that an engine has written, as a dataset, because they may not fit into memory."""
     return ds.dataset(directory, format="parquet", exclude_invalid_files=True)
 
 
 def difference(
     ours: pa.Table, theirs: pa.Table, time: str, exact: Sequence[str], rounded: Sequence[str] = ()
 ) -> str | None:
-    """What differs first, or None. Both are sorted by `time`.
+    """The first difference, or None. Both tables are sorted by `time`.
 
-    An engine answers by the progress of the batch before or of this one, so one may have answered more of the last
-    windows than the other. Compared is all up to the time that both have reached; there must be something.
+    An engine answers by the progress of this batch or of the one before, so one engine may have answered more of the
+    last windows than the other. The answers up to the time that both have reached are compared. There must be some.
     """
     if not ours.num_rows or not theirs.num_rows:
         return "no answers to compare"
@@ -64,18 +65,18 @@ def times(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times as microseconds: an instant may be written with a time zone or without, and by Spark in nanoseconds."""
+    """Timestamps as microseconds. They can be written with or without a time zone, and by Spark in nanoseconds."""
     if not pa.types.is_timestamp(column.type):
         return column
     return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
 
 
 def digest(directory: Path, columns: Sequence[str], ids: Sequence[str], a_block: int, blocks: int) -> pa.Table:
-    """How many answers there are, and the sum of their hashes, by the block in which the last of their rows arrived.
+    """The number of answers and the sum of their hashes, by the block in which the last of their rows arrived.
 
-    `ids` are the numbers that an answer's rows have in the order of arrival on their sides; a block has `a_block` rows
-    of each. So an engine that has read fewer blocks has the same digests of those. It has read `blocks` of them: one
-    that has no answers is there too.
+    `ids` are the numbers of an answer's rows in the order of arrival on their sides. A block has `a_block` rows of each
+    side. So an engine that has read fewer blocks has the same digests for these blocks. It has read `blocks` blocks;
+    blocks without answers are included.
     """
     rows, total = np.zeros(blocks, np.int64), np.zeros(blocks, np.uint64)
     for batch in written(directory).to_batches(columns=list(columns)):
@@ -91,14 +92,14 @@ def digest(directory: Path, columns: Sequence[str], ids: Sequence[str], a_block:
 
 
 def _hashes(table: pa.Table) -> npt.NDArray[np.uint64]:
-    """A hash a row, by its values alone. Sums of them run over, which does no harm."""
+    """One hash per row, of its values alone. Sums of hashes may overflow, which does no harm."""
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     return frame.hash_rows(seed=0).to_numpy()
 
 
 def unlike_digests(ours: pa.Table, theirs: pa.Table) -> str | None:
-    """The block whose digest differs first, of those that both have read; or None."""
+    """The first block whose digests differ, of the blocks that both engines have read; or None."""
     both = min(ours.num_rows, theirs.num_rows)
     a, b = (table.slice(0, both).to_pylist() for table in (ours, theirs))
     if not any(block["rows"] for block in a):

@@ -1,4 +1,4 @@
-"""Benchmarks by name, and how their reports are told: as one JSON object, as a table, as a plot."""
+"""Benchmarks by name, and their reports: as one JSON object, as a table, and as a plot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lowwater.errors import LowwaterError
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`run` takes a session, rounds, a cap on the rows of a micro-batch, and whom to tell what it is doing."""
+    """`run` takes a session, the rounds, a cap on the rows per micro-batch, and a function that prints its progress."""
 
     name: str
     about: str
@@ -29,27 +29,27 @@ BENCHMARKS = {
     for benchmark in (
         Benchmark(
             "sliding",
-            "count, sum and max by key over tumbling, 60:1 and 600:1 windows, beside Spark's window()",
+            "count, sum and max by key over tumbling, 60:1 and 600:1 windows, compared with Spark's window()",
             sliding.run,
         ),
         Benchmark(
             slide_by_tuple.NAME,
-            "for each row the sum of its key over 10 minutes, beside Spark by hand; sum, max and median by 60:1",
+            "per row the sum of its key over 10 minutes, compared with Spark by hand; sum, max and median over 60:1",
             slide_by_tuple.run,
         ),
         Benchmark(
             flush.NAME,
-            "tumbling counts of a million groups, whose answers leave slowly or all at once",
+            "tumbling counts of a million groups, with answers emitted slowly or all at once",
             flush.run,
         ),
         Benchmark(
             join.NAME,
-            "pairs of two streams by key within 2 and 60 seconds, beside Spark's own join; what a larger state costs",
+            "pairs of two streams by key within 2 and 60 seconds, compared with Spark's join; the cost of large state",
             join.run,
         ),
         Benchmark(
             plans.NAME,
-            "what a second stage, a union of three inputs and 10,000 sources cost lowwater, on the same rows",
+            "the cost of a second stage, of a union of three inputs and of 10,000 sources, on the same rows",
             plans.run,
         ),
     )
@@ -63,7 +63,7 @@ def find(name: str) -> Benchmark:
 
 
 def as_json(report: BenchReport) -> dict[str, Any]:
-    """`seconds` are for `rows` rows; `ratios` are another engine's time per row over ours, above 1 we are faster."""
+    """The report for JSON. `seconds` are for `rows` rows. `ratios` are the time per row of an engine over ours."""
     return {
         "name": report.name,
         "equal": report.equal,
@@ -78,7 +78,7 @@ def as_table(report: BenchReport) -> Table:
     table = Table(title=f"{report.name}: steady state, the median micro-batch")
     table.add_column("workload")
     table.add_column("engine")
-    for heading in ("rows", "rows/s", "µs a row", "peak MB", report.divided):
+    for heading in ("rows", "rows/s", "µs per row", "peak MB", report.divided):
         table.add_column(heading, justify="right")
     before = None
     for r in report.results:
@@ -103,7 +103,7 @@ def plot(report: BenchReport, file: Path) -> None:
 
 
 def _bars(axes: Any, report: BenchReport) -> None:
-    """Time per row of every engine, a group of bars a workload, on a logarithmic scale: the engines are far apart."""
+    """The time per row of every engine, one group of bars per workload, on a logarithmic scale."""
     compared = list(dict.fromkeys(r.workload for r in report.results if r.engine != report.ours))
     engines = list(dict.fromkeys(r.engine for r in report.results))
     width = 0.8 / len(engines)
@@ -114,15 +114,15 @@ def _bars(axes: Any, report: BenchReport) -> None:
         axes.bar_label(bars, fmt="{:.3g}", fontsize=8)
     axes.set_yscale("log")
     axes.set_xticks(range(len(compared)), compared)
-    axes.set_ylabel("microseconds a row")
-    axes.set_title(f"{report.name}: time a row in steady state (less is better)")
+    axes.set_ylabel("microseconds per row")
+    axes.set_title(f"{report.name}: time per row in steady state (less is better)")
 
 
 def _batches(axes: Any, report: BenchReport) -> None:
-    """Every timed micro-batch of every engine in its order, round after round, from zero: a stall is a peak."""
+    """Every timed micro-batch of every engine, in order, round after round. A stall is a peak."""
     for r in report.results:
         axes.plot(range(1, len(r.batch_seconds) + 1), r.batch_seconds, marker="o", markersize=3, label=r.engine)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("micro-batch")
     axes.set_ylabel("seconds")
-    axes.set_title(f"{report.name}: seconds of each micro-batch (level is better)")
+    axes.set_title(f"{report.name}: seconds of each micro-batch (even is better)")

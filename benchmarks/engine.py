@@ -1,7 +1,7 @@
-"""An engine of a benchmark: a way to answer, run once over files that arrive in micro-batches.
+"""An engine of a benchmark: a query that runs once over files that arrive in micro-batches.
 
-All engines take the same files in the same micro-batches, start from an empty checkpoint and without the rubbish of the
-engine before, and write their answers by Spark's parquet sink.
+All engines read the same files in the same micro-batches, start from an empty checkpoint after a garbage collection,
+and write their answers with Spark's parquet sink.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ register_pickle_by_value(benchmarks)  # type: ignore[no-untyped-call]  # workers
 
 @dataclass(frozen=True)
 class Engine:
-    """A way to answer, and the state store it runs on. An engine that answers nothing writes nothing."""
+    """A query, and the state store that it uses. If not `writes`, its results go to a no-op sink."""
 
     name: str
     answer: Callable[[SparkSession, Files], DataFrame]
@@ -32,12 +32,12 @@ class Engine:
     writes: bool = True
 
     def run(self, spark: SparkSession, files: Files, work: Path) -> list[float]:
-        """All files; answers go to `work`/answers. Seconds of the micro-batches that read something, in order."""
+        """Runs over all files and writes to `work`/answers. Returns the seconds of the micro-batches that read rows."""
         answers = self.answer(spark, files)
         for name, value in (session.settings() | {session.PROVIDER: self.provider}).items():
-            spark.conf.set(name, value)  # after asking, since lowwater sets its own
+            spark.conf.set(name, value)  # after the query is built, because lowwater sets its own values then
         writer = _sink(answers.writeStream.outputMode("append"), work / "answers" if self.writes else None)
-        _collect_garbage(spark)  # each engine begins without the rubbish of the one before
+        _collect_garbage(spark)  # so that no engine pays for the garbage of the one before it
         query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
         return _seconds(query.recentProgress)
@@ -45,7 +45,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Started(Engine):
-    """A query of lowwater as its users start it: it writes its own outputs. `answer` gives the query."""
+    """A query of lowwater that is started with start() and writes its own outputs. `answer` returns the query."""
 
     def run(self, spark: SparkSession, files: Files, work: Path) -> list[float]:
         query: Any = self.answer(spark, files)
@@ -57,17 +57,17 @@ class Started(Engine):
 
 
 def started(name: str, query: Callable[..., Any], sides: Sequence[str] = ()) -> Engine:
-    """A query of lowwater over the files as Arrow reads them, written as start() writes."""
+    """An engine for a query of lowwater over files that Arrow reads. start() writes its results."""
     return Started(name, lambda spark, files: query(*(side.by_arrow(spark) for side in files.each(sides))))
 
 
 def on_files(name: str, query: Callable[..., DataFrame], sides: Sequence[str] = ()) -> Engine:
-    """A query of lowwater over the files as Arrow reads them; of one stream, or of one a side."""
+    """An engine for a query of lowwater over files that Arrow reads: one stream, or one per side."""
     return Engine(name, lambda spark, files: query(*(side.by_arrow(spark) for side in files.each(sides))))
 
 
 def on_frame(name: str, query: Callable[..., DataFrame], sides: Sequence[str] = ()) -> Engine:
-    """A query over the files as Spark scans them; of one stream, or of one a side."""
+    """An engine for a query over files that Spark scans: one stream, or one per side."""
     return Engine(name, lambda spark, files: query(*(side.frame(spark) for side in files.each(sides))))
 
 
@@ -76,8 +76,8 @@ def _sink(writer: DataStreamWriter, answers: Path | None) -> DataStreamWriter:
 
 
 def _seconds(progress: Sequence[Any]) -> list[float]:
-    told = [(int(p.numInputRows), p.durationMs["triggerExecution"] / 1000) for p in progress]
-    return [seconds for read, seconds in told if read]
+    batches = [(int(p.numInputRows), p.durationMs["triggerExecution"] / 1000) for p in progress]
+    return [seconds for read, seconds in batches if read]
 
 
 def _collect_garbage(spark: SparkSession) -> None:

@@ -1,17 +1,18 @@
-"""The benchmark `flush`: a window with a million groups closes, and all its answers leave at once or a few at a time.
+"""The benchmark `flush`: a window with a million groups closes, and its answers leave all at once or a few at a time.
 
-A tumbling count by key; every key has one row in each window, so that each closing makes a million answers. A window
-is five micro-batches of 200,000 rows long. The engines are lowwater with either flush, on the same files:
+The query is a tumbling count by key. Every key has one row in each window, so that each closing window has a million
+answers. A window is five micro-batches of 200,000 rows long. The engines are lowwater with two kinds of flush, on the
+same files:
 
-    slow    lw.slow_flush(): so many answers a micro-batch that a window has left before the next one closes
+    slow    lw.slow_flush(): so many answers per micro-batch that all answers have left before the next window closes
     eager   all answers in the micro-batch that closes their window
 
-What is asked is not how long rows take but whether any micro-batch takes much longer than the others: the largest over
-the median. The history holds the first window and its closing, so that answers are leaving when the clock starts, and
-all that is timed comes after the first closing. No batch is forgiven: the largest is that of all rounds.
+The benchmark does not measure the time per row but whether any micro-batch takes much longer than the others: the
+largest divided by the median. The history contains the first window and its closing, so that answers are leaving when
+the timing starts, and all timed micro-batches come after the first closing. The largest is that of all rounds.
 
-A ratio is only given when the engines agree. Slow answers are late by two windows at most, so all windows up to there
-must be the same, and what has left of later ones must be among the eager answers.
+Ratios are only reported if the engines agree. Slow answers are at most two windows late, so all windows up to then must
+be the same, and the answers of later windows that have left must be among the eager answers.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ from lowwater.operators.flush import EAGER, Flush
 NAME = "flush"
 SLOW, EAGERLY = "slow", "eager"
 ROWS = 200_000
-"""Rows of a micro-batch."""
+"""Rows per micro-batch."""
 BATCHES = 5
-"""Micro-batches of a window: groups are ROWS * BATCHES."""
+"""Micro-batches per window. There are ROWS * BATCHES groups."""
 WINDOWS = 4
-"""Windows that are timed, after the first."""
+"""The number of timed windows, after the first."""
 RANGE = 60
-"""Seconds of a window."""
+"""Seconds per window."""
 PACE = 1 << 18
-"""Answers that leave a micro-batch: more than a fifth of a window's, so that they are gone before the next closing, and
-whole chunks of 65,536 on each of 2 or 4 shards, since a chunk is never cut."""
+"""Answers that leave per micro-batch. More than a fifth of the answers of a window, so that all leave before the next
+window closes; and whole chunks of 65,536 on each of 2 or 4 shards, because a chunk is never cut."""
 LATE = 2
-"""Windows that slow answers may be late by."""
+"""The number of windows by which slow answers can be late."""
 SCHEMA = pa.schema({"ts": generate.TIMESTAMP, "key": pa.int64()})
 COLUMNS = ("window_end", "key", "n")
 
@@ -70,7 +71,7 @@ class Workload:
         return Race(entries, self.rows, self.write, sorted_by(*COLUMNS), difference)
 
     def write(self, directory: Path) -> None:
-        """The history is the first window and one micro-batch more, which closes it."""
+        """Writes the files. The history is the first window and one more micro-batch, which closes it."""
         groups = self.rows * self.batches
         rows = arrivals(groups, self.windows + 2, seed=1)
         past, body = groups + self.rows, self.rows * self.batches * self.windows
@@ -82,7 +83,7 @@ FULL = Workload()
 
 
 def arrivals(groups: int, windows: int, seed: int) -> pa.Table:
-    """Each group once in each window, at times that are spread evenly over it; up to 3 seconds late."""
+    """Rows that contain each group once per window, at evenly distributed times, up to 3 seconds late."""
     rng = np.random.default_rng(seed)
     length = RANGE * generate.SECOND
     ts = np.sort(rng.integers(0, length, (windows, groups)), axis=1) + length * np.arange(windows)[:, None]
@@ -100,10 +101,10 @@ def counts(rows: Any, flush: Flush) -> Any:
 
 
 class Report(BenchReport):
-    """With how far the largest micro-batch stands out, for either flush."""
+    """A report with the largest micro-batch divided by the median one, for both kinds of flush."""
 
     ours: ClassVar[str] = SLOW
-    own_is: ClassVar[str] = "seconds of a micro-batch"
+    own_is: ClassVar[str] = "seconds per micro-batch"
     by_batch: ClassVar[bool] = True
 
     def _own(self) -> dict[str, float]:
@@ -122,14 +123,14 @@ def run(
     workload: Workload = FULL,
     warm: bool = True,
 ) -> Report:
-    """Runs both. `rows` caps the rows of a micro-batch, and so the groups and the pace, for a quick look."""
+    """Runs both engines. `rows` caps the rows per micro-batch, and so the groups and the pace, for a quick look."""
     chosen = replace(workload, rows=workload.rows if rows is None else min(rows, workload.rows))
     first = [Workload(WARM_ROWS, windows=2).race()] if warm else []
     return Report(NAME, *take_turns(spark, [chosen.race()], first, rounds, say))
 
 
 def difference(slow: pa.Table, eager: pa.Table) -> str | None:
-    """What differs first, or None: windows that are due must be the same, later answers must be among the eager."""
+    """The first difference, or None. Windows that are due must be equal; later answers must be among the eager ones."""
     slow, eager = (_plain(table) for table in (slow, eager))
     if not eager.num_rows:
         return "no answers to compare"
@@ -137,11 +138,11 @@ def difference(slow: pa.Table, eager: pa.Table) -> str | None:
     a, b = (table.filter(pc.field("window_end") <= due) for table in (slow, eager))
     if not b.num_rows:
         return "no answers to compare"
-    if (what := unlike(a, b, COLUMNS)) is not None:
-        return what
+    if (found := unlike(a, b, COLUMNS)) is not None:
+        return found
     early = slow.filter(pc.field("window_end") > due)
     if early.group_by(list(COLUMNS)).aggregate([]).num_rows < early.num_rows:
-        return "an answer is there twice"
+        return "an answer occurs twice"
     return "an answer differs" if early.join(eager, list(COLUMNS), join_type="left anti").num_rows else None
 
 

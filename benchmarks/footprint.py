@@ -1,7 +1,8 @@
-"""Memory of this process and all it started: the JVM and its Python workers hold what the driver does not.
+"""The memory of this process and of all processes that it started, including the JVM and its Python workers.
 
-Read from /proc, so it is known on Linux only; elsewhere the peak is 0. Pages that forked workers share are counted in
-each of them, and a JVM gives its heap back late: the number says what was resident, not what was needed.
+It is read from /proc, so it is known on Linux only; elsewhere the peak is 0. Pages that forked workers share are
+counted in each of them, and a JVM returns its heap late. So the number is the resident memory, not the memory that is
+needed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ PROC = Path("/proc")
 
 
 class Footprint:
-    """Samples the resident memory of the process tree until it is left; `peak_mb` is the largest sum seen."""
+    """A context manager that samples the resident memory of the process tree. `peak_mb` is the largest sum."""
 
     def __init__(self, every: float = 0.2) -> None:
         self.peak_mb = 0.0
@@ -41,7 +42,7 @@ class Footprint:
 
 
 def resident_mb(root: int) -> float:
-    """Resident memory of a process and its descendants, now."""
+    """The current resident memory of a process and its descendants."""
     if not PROC.is_dir():
         return 0.0
     children: dict[int, list[int]] = {}
@@ -57,10 +58,10 @@ def resident_mb(root: int) -> float:
 
 
 def _parent(entry: Path) -> int:
-    """The name in parentheses may hold spaces and parentheses itself; the fields after the last one are plain."""
+    """The parent of a process. Its name can contain parentheses, so fields are read after the last one."""
     try:
         return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError, ValueError):  # it ended while we looked
+    except (OSError, IndexError, ValueError):  # the process has ended in the meantime
         return -1
 
 

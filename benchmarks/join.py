@@ -1,6 +1,6 @@
-"""The benchmark `join`: pairs of two streams by key within a band, against Spark's own stream-stream join.
+"""The benchmark `join`: pairs of two streams by key within a band, compared with Spark's own stream-stream join.
 
-    workload       within      keys       key is     a micro-batch has                  pairs a row
+    workload       within      keys       key is     a micro-batch has                  pairs per row
     band2          2 s         10,000     bigint     200,000 + 200,000 rows of 100 s    0.4
     band60         60 s        10,000     bigint     the same rows                      11
     band2-string   2 s         10,000     string     the same rows, keys written out    0.4
@@ -8,18 +8,19 @@
     state10        87 s        725,000    bigint     the same but for the keys          1.2
     state100       897 s       7,475,000  bigint     the same but for the keys          1.2
 
-Both sides are uniform in time and key; rows arrive up to 3 s late. How engines take turns and what is timed is told in
-`rounds`. The first three workloads cut 1,000,000 + 1,000,000 rows of 500 s into five micro-batches. The first is the
-history: with 100 s it is longer than what is kept at either band, so state is at its bound when the clock starts. Four
-are timed; Spark's own join is slow and reads two of them, one with RocksDB, and what is compared is the time per row.
+Both sides are uniform in time and key; rows arrive up to 3 s late. `rounds` describes how engines take turns and what
+is timed. The first three workloads cut 1,000,000 + 1,000,000 rows of 500 s into five micro-batches. The first is the
+history. With 100 s it is longer than the state of either band, so the state is at its bound when the timing starts. The
+other four are timed. Spark's own join is slow and reads two of them, or one with RocksDB; the times per row are
+compared.
 
-What a larger state costs is asked of lowwater alone, in turns too. A side keeps band + 3 s of rows: 9 s in state1, ten
-times as much in state10 and a hundred times in state100. There are as many more keys as the band is longer, so that a
-row has as many partners in all, and rows come so fast that state is half a micro-batch, four and a half, and 45: only
-the last is so long that parts of it are merged. The history is longer than what is kept. Twelve micro-batches are
-timed, to see also whether the last ones take longer than the first, though state has stopped growing.
+The cost of a larger state is measured for lowwater alone, also in turns. A side keeps band + 3 s of rows: 9 s in
+state1, ten times as much in state10 and a hundred times in state100. The number of keys grows with the band, so that a
+row always has the same number of partners. Rows come so fast that the state is half a micro-batch, four and a half, and
+45; only the last is long enough that parts of it are merged. The history is longer than the state. Twelve micro-batches
+are timed, to show also whether the last ones take longer than the first, although the state has stopped growing.
 
-A ratio is only given when the engines agree: the same pairs in each micro-batch, by a digest of all columns.
+Ratios are only reported if the engines agree: the same pairs in each micro-batch, by a digest of all columns.
 """
 
 from __future__ import annotations
@@ -50,28 +51,28 @@ from lowwater.generate import two
 
 NAME = "join"
 FEWER = {"spark-memory": 2, "spark-rocksdb": 1}
-"""How many micro-batches slow engines are timed on in each round, so that all of it takes a quarter of an hour."""
+"""The number of timed micro-batches of slow engines per round, so that the benchmark takes a quarter of an hour."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A band and the rows of both sides: `history` micro-batches in one that is not timed, then `batches` that are."""
+    """A band and the rows of both sides: a history as long as `history` micro-batches, then `batches` timed ones."""
 
     name: str
     band: int
-    """Seconds that the rows of a pair may be apart."""
+    """The largest distance of the rows of a pair, in seconds."""
     keys: int
     rows: int
-    """Rows of a micro-batch, of both sides together."""
+    """Rows per micro-batch, of both sides together."""
     seconds: int
-    """Data time of a micro-batch."""
+    """Data time per micro-batch."""
     batches: int
     history: int = 1
     text: bool = False
     """Whether keys are strings."""
 
     def capped(self, rows: int | None) -> Workload:
-        """Fewer rows have fewer keys, so that a row has as many partners."""
+        """The workload with fewer rows, and with fewer keys, so that a row has as many partners."""
         if rows is None or rows >= self.rows:
             return self
         even = rows // 2 * 2
@@ -107,7 +108,7 @@ WARM = Workload("warm", 2, 1000, WARM_ROWS, 10, WARM_BATCHES)
 
 
 def alone(workloads: Sequence[Workload]) -> Race:
-    """Workloads of lowwater alone, each with rows of its own, that take turns: they are compared with each other."""
+    """Workloads of lowwater alone, each with its own rows. They take turns and are compared with each other."""
 
     def write(directory: Path) -> None:
         for workload in workloads:
@@ -119,35 +120,35 @@ def alone(workloads: Sequence[Workload]) -> Race:
 
 @dataclass(frozen=True)
 class Report(BenchReport):
-    """With what ten times the state costs us, and what it costs us that micro-batches went before.
+    """A report with the cost of ten times the state, and with the growth of times from the first to the last batches.
 
-    By the median micro-batch, as all is, and by the mean: where state is merged, it is once in eight micro-batches,
-    which a median does not see.
+    The ratios are by the median micro-batch, as in other reports, and by the mean. State is merged once in eight
+    micro-batches, which a median does not show.
     """
 
     batches: int = STATES[0].batches
-    """Micro-batches of a round in the workloads that lowwater runs alone."""
+    """Micro-batches per round in the workloads that lowwater runs alone."""
 
     pairs: ClassVar[dict[str, tuple[str, str]]] = {
         "state10 over state1": ("state10", "state1"),
         "state100 over state10": ("state100", "state10"),
     }
-    own_is: ClassVar[str] = "lowwater's own time a row"
+    own_is: ClassVar[str] = "time per row of lowwater"
 
     def _own(self) -> dict[str, float]:
         named = {name for pair in self.pairs.values() for name in pair}
         alone = {r.workload: r.batch_seconds for r in self.results if r.workload in named}
-        told = super()._own()
+        ratios = super()._own()
         for text, (large, small) in self.pairs.items():
             if large in alone and small in alone:
-                told[f"{text} by the mean"] = mean(alone[large]) / mean(alone[small])
+                ratios[f"{text} by the mean"] = mean(alone[large]) / mean(alone[small])
         for name, seconds in alone.items():
-            told[f"{name}: last third of the micro-batches over the first"] = growth(seconds, self.batches)
-        return told
+            ratios[f"{name}: last third of the micro-batches over the first"] = growth(seconds, self.batches)
+        return ratios
 
 
 def growth(seconds: Sequence[float], batches: int) -> float:
-    """The median of the last third of micro-batches over that of the first third, of rounds of `batches` each.
+    """The median of the last third of micro-batches divided by that of the first third. A round has `batches`.
 
     >>> growth([1, 1, 2, 1, 3, 5] * 2, batches=6)
     4.0
@@ -167,7 +168,7 @@ def run(
     states: Sequence[Workload] = STATES,
     warm: bool = True,
 ) -> Report:
-    """Runs all engines on all workloads. `rows` caps the rows of a micro-batch, for a quick look."""
+    """Runs all engines on all workloads. `rows` caps the rows per micro-batch, for a quick look."""
     small = [workload.capped(rows) for workload in states]
     races = [*(workload.capped(rows).race() for workload in bands), alone(small)]
     wrong, results = take_turns(spark, races, [WARM.race(fewer={})] if warm else [], rounds, say)

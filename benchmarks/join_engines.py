@@ -1,13 +1,14 @@
-"""The engines of the benchmark `join`: lowwater, Spark's own stream-stream join with either state store, and the floor.
+"""The engines of the benchmark `join`: lowwater, Spark's stream-stream join with both state stores, and a bare scan.
 
-    lowwater            start() over parquet_files() of both sides, to a directory of its own: Arrow reads and writes
-    lowwater-dataframe  to_spark() over the DataFrames that Spark's join reads too, to Spark's parquet sink
-    spark-memory        join() on key and band, both sides with a watermark, state in the JVM's heap
-    spark-rocksdb       the same, state in RocksDB with changelog checkpoints, as lowwater has it
-    scan                an identity mapInArrow over the union of both sides to no sink
+    lowwater            start() over parquet_files() of both sides, with a results directory: Arrow reads and writes
+    lowwater-dataframe  to_spark() over the same DataFrames as Spark's join, to Spark's parquet sink
+    spark-memory        join() on key and band, both sides with a watermark, with state in the JVM's heap
+    spark-rocksdb       the same, with state in RocksDB with changelog checkpoints, as lowwater has it
+    scan                an identity mapInArrow over the union of both sides, without a sink
 
-All take the same files in the same micro-batches. All but `scan` find the pairs of rows of one key that are at most
-`band` seconds apart, and write `COLUMNS` as parquet: lowwater by its own output, the others by Spark's sink.
+All engines read the same files in the same micro-batches. All except `scan` find the pairs of rows with the same key
+that are at most `band` seconds apart, and write `COLUMNS` as parquet: lowwater with its own output, the others with
+Spark's sink.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def ours(band: int, place: str = "") -> Engine:
 
 
 def engines(band: int) -> tuple[Engine, ...]:
-    """All that find the pairs of a band, ours first."""
+    """All engines for a band, lowwater first."""
     spark = on_frame("spark-rocksdb", partial(spark_pairs, band=band), SIDES)
     return (
         ours(band),

@@ -1,9 +1,9 @@
-"""Results of several GiB of one shard in one micro-batch, through `to_spark()`: time, and the memory of the worker.
+"""Several GiB of results from one shard in one micro-batch, through `to_spark()`: the time, and the worker's memory.
 
     python -m benchmarks.large_results [GiB]
 
-A join on one key of one shard: `LEFT` rows with `TEXT` bytes of text each meet as many rows of the other side as make
-the size. All rows arrive in one micro-batch. The sink counts rows and bytes and keeps nothing.
+A join on one key in one shard: `LEFT` rows with `TEXT` bytes of text each join with as many rows of the other side as
+the size requires. All rows arrive in one micro-batch. The sink counts rows and bytes and keeps nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEXT = 4096
 
 @dataclass
 class Counted:
-    """A sink that counts: for each micro-batch its rows and the bytes of their texts."""
+    """A sink that counts the rows of each micro-batch and the bytes of their texts."""
 
     batches: list[tuple[int, int]] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ class Counted:
 
 
 def write(place: Path, left: int, right: int, text: int) -> None:
-    """Both sides: one key, all times within a second."""
+    """Writes both sides: one key, all times within a second."""
     for side, rows in (("l", left), ("r", right)):
         ts = pa.array(
             range(generate.START * generate.SECOND, generate.START * generate.SECOND + rows), generate.TIMESTAMP
@@ -53,7 +53,7 @@ def write(place: Path, left: int, right: int, text: int) -> None:
 
 
 def run(spark: SparkSession, place: Path) -> list[tuple[int, int]]:
-    """Joins what `write` has written, on one shard; rows and bytes per micro-batch."""
+    """Joins the files of `write` on one shard. Returns the rows and bytes of each micro-batch."""
     left, right = (
         lw.stream(parquet_files(spark, str(place / side)), name=side, progress="ts", disorder="1 second")
         for side in ("l", "r")
@@ -66,7 +66,7 @@ def run(spark: SparkSession, place: Path) -> list[tuple[int, int]]:
 
 
 class Workers:
-    """The largest resident memory of any Python worker, sampled while inside."""
+    """A context manager that samples the largest resident memory of any Python worker."""
 
     def __init__(self) -> None:
         self.peak_mb = 0.0
@@ -91,7 +91,7 @@ class Workers:
 def _command(entry: Path) -> bytes:
     try:
         return (entry / "cmdline").read_bytes()
-    except OSError:  # it ended while we looked
+    except OSError:  # the process has ended in the meantime
         return b""
 
 

@@ -1,4 +1,4 @@
-"""The benchmark `plans`: what more operators, more inputs and more sources cost lowwater, on the same rows.
+"""The benchmark `plans`: the cost of more operators, more inputs and more sources in lowwater, on the same rows.
 
     ratio                       compares                                                     a micro-batch has
     two-stages/one-stage        the largest count of any key per window, behind the          2,000,000 rows of 60 s
@@ -8,11 +8,11 @@
     sources10000/sources10      the counts per key of one input of 10,000 sources, each      1,000,000 rows of 60 s
                                 with progress of its own; with 10 sources, the same rows
 
-All count rows per key over RANGE 60 s SLIDE 1 s. There are 1,000 keys, skewed, and rows arrive up to 3 s late. How the
-queries take turns and what is timed is written in `rounds`.
+All queries count rows per key over RANGE 60 s SLIDE 1 s. There are 1,000 keys, skewed, and rows arrive up to 3 s late.
+`rounds` describes how the queries take turns and what is timed.
 
-The answers of every query are compared with a batch computation over all files: the windows up to the one that progress
-must have reached have to be there, exactly. Without that there are no ratios.
+The answers of every query are compared with a batch computation over all files: all windows that progress must have
+reached have to be there, with exact values. Otherwise there are no ratios.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ SECONDS = 60
 """Data time of the history and of each micro-batch."""
 BATCHES = 4
 ROWS = {"stages": 2_000_000, "union": 2_000_000, "sources": 1_000_000}
-"""Rows of a micro-batch by workload."""
+"""Rows per micro-batch, by workload."""
 PAIRS = {"stages": ("two-stages", "one-stage"), "union": ("union-of-three", "one-input")}
 PAIRS["sources"] = ("sources10000", "sources10")
 """The two queries of each workload. The time of the first is divided by the time of the second."""
 SIDES = ("a", "b", "c")
 SOURCES = {"sources10000": 10_000, "sources10": 10}
-"""Sources by query; the column that holds them has the name of the query."""
+"""Sources by query. The column with the sources has the name of the query."""
 ROWS_OF_SOURCE = 100
-"""Rows of a source in a micro-batch: fewer rows have fewer sources, because a silent source stops progress."""
+"""Rows per source and micro-batch. With fewer rows there are fewer sources, because a silent source stops progress."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -103,11 +103,11 @@ ENGINES = {
 
 @dataclass(frozen=True)
 class Workload:
-    """Two queries on the same rows: `SECONDS` of history in a micro-batch that is not timed, then `batches` of them."""
+    """Two queries on the same rows: a history of `SECONDS` in one micro-batch that is not timed, then `batches`."""
 
     name: str
     rows: int
-    """Rows of a micro-batch."""
+    """Rows per micro-batch."""
     batches: int = BATCHES
 
     def race(self) -> Race:
@@ -115,7 +115,7 @@ class Workload:
         return Race(entries, self.rows, self.write, self.read, difference, self.expected)
 
     def write(self, directory: Path) -> None:
-        """A file per core and input in each micro-batch."""
+        """Writes one file per core and input for each micro-batch."""
         sides = SIDES if self.name == "union" else ("",)
         for seed, side in enumerate(sides, start=1):
             for batch in range(self.batches + 1):
@@ -139,7 +139,7 @@ class Workload:
         return table.sort_by([(name, "ascending") for name in by]).combine_chunks()
 
     def expected(self, directory: Path, entry: Entry) -> pa.Table:
-        """The answers by a batch computation; those that progress need not have reached are marked."""
+        """The answers of a batch computation. `due` marks those that progress must have reached."""
         engine = entry.engine.name
         rows = agreement.written(directory).to_table()
         ends, keys, n = batch_counts(agreement.times(rows, "ts"), rows.column("key").to_numpy())
@@ -152,7 +152,7 @@ class Workload:
 
     @staticmethod
     def _inputs(directory: Path, engine: str) -> list[int]:
-        """The largest time of each input where there are several."""
+        """The largest time of each input, if there are several inputs."""
         if engine != "union-of-three":
             return []
         tables = (agreement.written(directory / side).to_table(columns=["ts"]) for side in SIDES)
@@ -163,9 +163,9 @@ WORKLOADS = tuple(Workload(name, rows) for name, rows in ROWS.items())
 
 
 def batch_counts(ts: Ints, key: Ints) -> tuple[Ints, Ints, Ints]:
-    """The end of the window, the key and the rows, of all windows and keys that have rows, sorted.
+    """(window end, key, number of rows) for all windows and keys with rows, sorted.
 
-    Rows are counted per second and key; a window is the difference of two prefix sums.
+    Rows are counted per second and key. The count of a window is the difference of two prefix sums.
 
     >>> ends, keys, n = batch_counts(np.array([0, 1_500_000]), np.array([7, 7]))
     >>> int(ends[0]), int(ends[-1]), n.tolist() == [1] + [2] * 59 + [1]
@@ -183,7 +183,7 @@ def batch_counts(ts: Ints, key: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def reached(rows: pa.Table, source: str | None, inputs: list[int]) -> int:
-    """The time below which all windows have to be answered: the slowest source or input, less the disorder."""
+    """The time up to which all windows must be answered: that of the slowest source or input, minus the disorder."""
     if source is not None:
         most = rows.group_by(source).aggregate([("ts", "max")]).column("ts_max")
         inputs = [int(agreement.plain(most).to_numpy().min())]
@@ -191,7 +191,7 @@ def reached(rows: pa.Table, source: str | None, inputs: list[int]) -> int:
 
 
 def difference(ours: pa.Table, batch: pa.Table) -> str | None:
-    """What differs first from the batch computation, or None. Later windows may be answered too, and then rightly."""
+    """The first difference from the batch computation, or None. Later windows can be answered, too, but correctly."""
     exact = [name for name in ("window_end", "key", "n") if name in ours.column_names]
     ends = agreement.times(ours, "window_end")
     due = pc.max(batch.filter(batch.column("due")).column("window_end")).as_py()
@@ -203,10 +203,10 @@ def difference(ours: pa.Table, batch: pa.Table) -> str | None:
 
 
 class Report(BenchReport):
-    """Ratios of two queries of lowwater each, by their names."""
+    """A report with the ratio of two queries of lowwater per workload, by their names."""
 
     ours: ClassVar[str] = ""
-    divided: ClassVar[str] = "time / the plainer query's"
+    divided: ClassVar[str] = "time / simpler query"
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -226,7 +226,7 @@ def run(
     workloads: Sequence[Workload] = WORKLOADS,
     warm: bool = True,
 ) -> Report:
-    """Runs all queries. `rows` caps the rows of a micro-batch, for a quick look."""
+    """Runs all queries. `rows` caps the rows per micro-batch, for a quick look."""
     capped = [w if rows is None else replace(w, rows=min(rows, w.rows)) for w in workloads]
     first = [Workload(w.name, WARM_ROWS, WARM_BATCHES).race() for w in workloads] if warm else []
     return Report(NAME, *take_turns(spark, [w.race() for w in capped], first, rounds, say))

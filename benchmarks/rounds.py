@@ -1,13 +1,13 @@
-"""The rounds of a benchmark: engines take turns on the same files, and are compared before they are divided.
+"""The rounds of a benchmark: engines take turns on the same files, and their answers are compared before their times.
 
 All engines of a workload read the same files in the same micro-batches and start from an empty checkpoint. Every other
-round goes the other way about, so that none always follows the same one.
+round runs them in reverse order, so that no engine always follows the same one.
 
-Timed are the micro-batches after the history: one micro-batch that reaches back so far that state is what it will stay
-when the clock starts. Before the first round every engine runs through several micro-batches of a few rows, so that the
-JVM has compiled what it needs.
+The first micro-batch is the history. It is long enough that the state has its final size when the timing starts. The
+micro-batches after it are timed. Before the first round every engine runs through several micro-batches of a few rows,
+so that the JVM has compiled the code.
 
-A ratio is only given when the engines agree.
+Ratios are only reported if the engines agree.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lowwater.backends.spark.demo import Files
 from lowwater.backends.spark.launch import Session
 
 FILES = 2
-"""Files of a micro-batch: one a core on the smallest machine, so that all of it is busy."""
+"""Files per micro-batch: one per core on a machine of two cores, so that all cores are busy."""
 KEYS = 1000
 WARM_ROWS = 20_000
 WARM_BATCHES = 8
@@ -47,7 +47,7 @@ class Entry:
     workload: str
     engine: Engine
     batches: int | None = None
-    """How many micro-batches after the history it reads; all if not said. A slow engine may do with fewer."""
+    """The number of micro-batches that it reads after the history; None means all. Slow engines read fewer."""
 
     def __str__(self) -> str:
         return f"{self.workload}-{self.engine.name}"
@@ -57,31 +57,31 @@ class Entry:
 
 
 def sorted_by(*columns: str) -> Read:
-    """All answers, in the order of these columns."""
+    """Reads all answers, sorted by these columns."""
     return lambda directory, entry: read(directory, columns)
 
 
 @dataclass(frozen=True)
 class Race:
-    """Entries that read the same files; those of one name that write answers must agree with the first of them."""
+    """Entries that read the same files. The entries of one workload that write answers must agree with its first."""
 
     entries: tuple[Entry, ...]
     rows: int
-    """Rows of a micro-batch."""
+    """Rows per micro-batch."""
     write: Callable[[Path], None]
     """Writes the files of the history and of all micro-batches after it."""
     read: Read = lambda directory, entry: pa.table({})
-    """The answers that an entry has written, in a form that can be compared: engines write them in any order."""
+    """Reads the answers of an entry in a form that can be compared. Engines write them in any order."""
     difference: Difference = lambda ours, theirs: None
-    """What differs between two such tables, or None."""
+    """The difference between two such tables, or None."""
     expected: Callable[[Path, Entry], pa.Table] | None = None
-    """The answers of an entry, computed in batch from the files in a directory. Each entry is then compared with them
-    instead of with the first."""
+    """Computes the answers of an entry in batch from the files in a directory. If set, each entry is compared with
+    these answers instead of with the first entry."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one engine did in one workload. `seconds` is for `rows` rows, the timed ones of all rounds."""
+    """The result of one engine in one workload. `seconds` is for `rows` rows, the timed rows of all rounds."""
 
     engine: str
     workload: str
@@ -97,21 +97,22 @@ class Result:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """All results. Without agreement there are no ratios."""
+    """All results. If the engines disagree, there are no ratios."""
 
     name: str
     disagreements: tuple[str, ...]
     results: tuple[Result, ...]
 
     ours: ClassVar[str] = "lowwater"
-    """The engine that the others are divided by."""
+    """The engine by whose time the others are divided."""
     pairs: ClassVar[dict[str, tuple[str, str]]] = {}
-    """Two workloads each, of which our times per row are divided, by the text that says so."""
+    """Pairs of workloads whose times per row of lowwater are divided, by the text to print."""
     divided: ClassVar[str] = "its time / ours"
     """The heading of the ratios."""
-    own_is: ClassVar[str] = "lowwater's own time a row on the same rows"
+    own_is: ClassVar[str] = "time per row of lowwater, on the same rows"
+    """The quantity that the ratios in `own` compare."""
     by_batch: ClassVar[bool] = False
-    """Whether what is asked is how micro-batches differ among themselves: the plot then shows each of them."""
+    """Whether the benchmark is about differences between micro-batches: the plot then shows each micro-batch."""
 
     @property
     def equal(self) -> bool:
@@ -119,7 +120,7 @@ class BenchReport:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """Another engine's time per row over ours."""
+        """The time per row of each other engine, divided by ours."""
         if not self.equal:
             return {}
         ours = self._ours()
@@ -127,12 +128,12 @@ class BenchReport:
         return {f"{r.workload}/{r.engine}": r.per_row / ours[r.workload] for r in others}
 
     def ratio_of(self, result: Result) -> float | None:
-        """The ratio that is printed beside a result."""
+        """The ratio that is printed next to a result."""
         return self.ratios.get(f"{result.workload}/{result.engine}")
 
     @property
     def own(self) -> dict[str, float]:
-        """What we compare of ourselves alone."""
+        """Ratios between workloads of lowwater alone."""
         return self._own() if self.equal else {}
 
     def _own(self) -> dict[str, float]:
@@ -146,7 +147,7 @@ class BenchReport:
 def take_turns(
     spark: Session, races: Sequence[Race], warm: Sequence[Race], rounds: int, say: Say
 ) -> tuple[tuple[str, ...], tuple[Result, ...]]:
-    """All rounds of all races: what disagrees, and the results in the order of the entries."""
+    """Runs all rounds of all races. Returns the disagreements, and the results in the order of the entries."""
     place = Path(tempfile.mkdtemp(prefix="lowwater-bench-"))
     try:
         for race in warm:
@@ -163,7 +164,7 @@ def take_turns(
 
 
 def _remove(place: Path) -> None:
-    """As far as it goes: Spark's state stores are tended in the background, also after their query has ended."""
+    """Removes as much as possible. Spark maintains state stores in the background, also after a query has ended."""
     shutil.rmtree(place, ignore_errors=True)
 
 
@@ -199,7 +200,7 @@ def _measure(spark: Session, race: Race, rounds: int, place: Path, say: Say) -> 
 
 
 def _result(entry: Entry, rows: int, batches: list[float], peak_mb: float) -> Result:
-    """By the median batch, so that one pause of the machine does not decide; for as many rows as were timed."""
+    """The result by the median batch, so that one pause of the machine does not matter."""
     seconds = median(batches) * len(batches)
     return Result(
         entry.engine.name, entry.workload, rows * len(batches), round(seconds, 4), round(peak_mb, 1), tuple(batches)
@@ -207,7 +208,7 @@ def _result(entry: Entry, rows: int, batches: list[float], peak_mb: float) -> Re
 
 
 def _disagreements(race: Race, work: Path) -> list[str]:
-    """Each engine's answers against those of the first entry of the same name."""
+    """Compares the answers of each engine with those of the first entry of the workload."""
     wrong = []
     for name in dict.fromkeys(entry.workload for entry in race.entries):
         first, *others = (e for e in race.entries if e.workload == name and e.engine.writes)
@@ -216,19 +217,19 @@ def _disagreements(race: Race, work: Path) -> list[str]:
         ours = race.read(work / str(first) / "answers", first)
         for entry in others:
             theirs = race.read(work / str(entry) / "answers", entry)
-            if (what := race.difference(ours, theirs)) is not None:
-                wrong.append(f"{name}: {what} between {first.engine.name} and {entry.engine.name}")
+            if (found := race.difference(ours, theirs)) is not None:
+                wrong.append(f"{name}: {found} between {first.engine.name} and {entry.engine.name}")
     return wrong
 
 
 def _unexpected(race: Race, rows: Path, work: Path) -> list[str]:
-    """Each engine's answers against the batch computation."""
+    """Compares the answers of each engine with the batch computation."""
     wrong = []
     for entry in race.entries:
         assert race.expected is not None
-        what = race.difference(race.read(work / str(entry) / "answers", entry), race.expected(rows, entry))
-        if what is not None:
-            wrong.append(f"{entry.workload}: {what} between {entry.engine.name} and the batch computation")
+        found = race.difference(race.read(work / str(entry) / "answers", entry), race.expected(rows, entry))
+        if found is not None:
+            wrong.append(f"{entry.workload}: {found} between {entry.engine.name} and the batch computation")
     return wrong
 
 

@@ -1,4 +1,4 @@
-"""The benchmark `slide-by-tuple`: for each row the sum over the last ten minutes of its key, against Spark by hand.
+"""The benchmark `slide-by-tuple`: per row the sum over the last ten minutes of its key, compared with Spark by hand.
 
     workload         engines                                        a micro-batch has
     slide-by-tuple   lowwater, over a DataFrame, by hand, scan      200,000 rows of 60 s, a tenth of a window
@@ -6,14 +6,15 @@
     max60            lowwater alone: max, on the same rows
     median60         lowwater alone: median, on the same rows
 
-Spark has no such window, so its user writes a transformWithStateInPandas with a list a key: that is the engine by-hand,
-`slide_by_tuple_by_hand.py`. It reads the same files, but fewer of them, since it is slow.
-`scan` hands the rows to Python and does nothing with them.
+Spark has no such window, so its users write a transformWithStateInPandas with one list per key. That is the engine
+by-hand, `slide_by_tuple_by_hand.py`. It reads the same files, but fewer of them, because it is slow. `scan` hands the
+rows to Python and does nothing with them.
 
-The three small workloads say what an aggregate costs that has no inverse (max) or is holistic (median), beside a sum.
+The other three workloads show the cost of an aggregate without an inverse (max) and of a holistic one (median),
+compared with a sum.
 
-A ratio is only given when the engines agree: the same keys and times up to the time that both have reached, totals to
-1e-9. Rows of one key and one time are one window, as everywhere in lowwater.
+Ratios are only reported if the engines agree: the same keys and times up to the time that both have reached, and totals
+to 1e-9. Rows with the same key and time are one window, as everywhere in lowwater.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from lowwater.backends.spark.launch import Session
 
 NAME = "slide-by-tuple"
 ROWS = 200_000
-"""Rows of a micro-batch."""
+"""Rows per micro-batch."""
 ROWS_BY_TIME = 1_000_000
-"""The same for the workloads that slide by time."""
+"""Rows per micro-batch in the workloads that slide by time."""
 BATCHES = 3
 BATCHES_BY_HAND = 2
 RANGE = 600
@@ -57,7 +58,7 @@ AGGREGATES: dict[str, Callable[[str], Aggregate]] = {"sum60": lw.sum, "max60": l
 
 
 class Report(BenchReport):
-    """With what max and median cost us beside a sum, on the same rows."""
+    """A report with the cost of max and median compared with a sum, on the same rows."""
 
     pairs: ClassVar[dict[str, tuple[str, str]]] = {
         "max60 over sum60": ("max60", "sum60"),
@@ -73,14 +74,14 @@ def run(
     batches: int = BATCHES,
     warm: bool = True,
 ) -> Report:
-    """Runs all engines. `rows` caps the rows of a micro-batch, for a quick look; `batches` are timed in each round."""
+    """Runs all engines. `rows` caps the rows per micro-batch, for a quick look. Each round times `batches` of them."""
     races = [by_row(min(rows or ROWS, ROWS), batches), by_time(min(rows or ROWS_BY_TIME, ROWS_BY_TIME), batches)]
     first = [by_row(WARM_ROWS, WARM_BATCHES, WARM_BATCHES)] if warm else []
     return Report(NAME, *take_turns(spark, races, first, rounds, say))
 
 
 def by_row(rows: int, batches: int, batches_by_hand: int = BATCHES_BY_HAND) -> Race:
-    """A window ends at each row."""
+    """The race with a window that ends at each row."""
     entries = (
         Entry(NAME, on_files("lowwater", sums_by_row)),
         Entry(NAME, on_frame("lowwater-dataframe", sums_by_row)),
@@ -93,7 +94,7 @@ def by_row(rows: int, batches: int, batches_by_hand: int = BATCHES_BY_HAND) -> R
 
 
 def by_time(rows: int, batches: int) -> Race:
-    """A window ends every second."""
+    """The race with a window that ends every second."""
     queries = {name: partial(aggregated_by_time, aggregate=aggregate) for name, aggregate in AGGREGATES.items()}
     entries = tuple(Entry(name, on_files("lowwater", query)) for name, query in queries.items())
     return Race(
@@ -120,5 +121,5 @@ def by_hand() -> Engine:
 
 
 def difference(ours: pa.Table, theirs: pa.Table) -> str | None:
-    """What differs first in the rows up to the time that both have reached, or None."""
+    """The first difference in the rows up to the time that both have reached, or None."""
     return agreement.difference(ours, theirs, "ts", ("ts", "key"), ("total",))

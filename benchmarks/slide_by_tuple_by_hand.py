@@ -1,16 +1,16 @@
 """A slide-by-tuple sum written by hand on Spark: for each row the sum of its key's values in (ts - 10 minutes, ts].
 
-The rival of lowwater in `lowwater bench slide-by-tuple`, as a user of transformWithStateInPandas would write it. It
-stands alone: Spark, pandas and NumPy only.
+`lowwater bench slide-by-tuple` compares lowwater with this program. It is written as a user of
+transformWithStateInPandas would write it, and uses only Spark, pandas and NumPy.
 
-    state     a list of (time, value) a key, in order of time, with all that a window still to be answered reaches;
-              how far the key is answered, and its timer
-    answers   a row is answered when the watermark has passed it, with the next rows of its key or by the timer, which
-              stands at the first row that waits
-    purge     what lies ten minutes or more below the watermark
+    state     per key, a list of (time, value) in order of time, with all rows that later windows reach; the time up to
+              which the key is answered; and its timer
+    answers   a row is answered after the watermark has passed it, with the next rows of its key or by the timer, which
+              is set to the first waiting row
+    purge     rows ten minutes or more below the watermark
 
-Windows are a set: rows of one key and one time are answered once. Sums are differences of a running sum over the list,
-so a batch costs a key one pass over its list, whatever the number of rows in a window.
+Windows are a set: rows with the same key and time have one answer. Sums are differences of a running sum over the list,
+so a batch costs one pass over the list per key, for any number of rows in a window.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Rows = npt.NDArray[np.void]
 
 
 class SlidingSum(StatefulProcessor):
-    """One key at a time. Times are microseconds, so that no row becomes a datetime object on its way to state."""
+    """Processes one key at a time. Times are microseconds, so that no row becomes a datetime object."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -51,16 +51,16 @@ class SlidingSum(StatefulProcessor):
             parts.append(part[part["us"] >= watermark])  # a later row is dropped, as by Spark's own operators
         answered, timer = self._reached.get() or (NEVER, NEVER)
         if timer != NEVER:
-            self._handle.deleteTimer(timer)  # this call answers what the timer would
+            self._handle.deleteTimer(timer)  # this call answers the rows for which the timer was set
         yield from self._advance(key, parts, answered, watermark)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        """Spark deletes the timer that has fired."""
+        """Answers the waiting rows. Spark deletes the timer that has fired."""
         answered, _ = self._reached.get() or (NEVER, NEVER)
         yield from self._advance(key, [], answered, timerValues.getCurrentWatermarkInMs() * 1000)
 
     def _advance(self, key: Any, new: list[Rows], answered: int, watermark: int) -> Iterator[pd.DataFrame]:
-        """Answers all rows from `answered` on that lie below the watermark, and keeps what later ones will need."""
+        """Answers all rows from `answered` up to the watermark, and keeps the rows that later windows need."""
         rows = np.concatenate([np.fromiter(self._rows.get(), ROW), *new])
         rows = rows[np.argsort(rows["us"], kind="stable")]
         us = rows["us"]
@@ -68,7 +68,7 @@ class SlidingSum(StatefulProcessor):
         if begin < stop:
             yield self._answers(key, rows, int(begin), int(stop))
         kept = rows[np.searchsorted(us, watermark - RANGE, side="right") :]
-        # Spark 4.3 never fires a timer that is set at the watermark of its own batch: it looks above that one later.
+        # Spark 4.3 never fires a timer that is set at the watermark of the same batch, so set it above.
         timer = max(int(us[stop]), watermark + 1000) // 1000 if stop < len(us) else NEVER
         if len(kept):
             self._rows.put(list(zip(kept["us"].tolist(), kept["val"].tolist(), strict=True)))

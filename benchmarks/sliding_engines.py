@@ -1,12 +1,13 @@
-"""The engines of the benchmark `sliding`: lowwater, Spark's own window() with either state store, and the floor.
+"""The engines of the benchmark `sliding`: lowwater, Spark's own window() with both state stores, and a bare scan.
 
-    lowwater            to_spark() over parquet_files(): Arrow reads the files, Spark keeps the books
-    lowwater-dataframe  to_spark() over the DataFrame that Spark's window() reads too, through Spark's scan
-    spark-memory        groupBy(window(...)), state in the JVM's heap (HDFSBackedStateStoreProvider)
-    spark-rocksdb       the same, state in RocksDB with changelog checkpoints, as lowwater has it
-    scan                an identity mapInArrow over the DataFrame to no sink: what handing rows to Python costs alone
+    lowwater            to_spark() over parquet_files(): Arrow reads the files, Spark assigns them to micro-batches
+    lowwater-dataframe  to_spark() over the same DataFrame as Spark's window(), through Spark's scan
+    spark-memory        groupBy(window(...)), with state in the JVM's heap (HDFSBackedStateStoreProvider)
+    spark-rocksdb       the same, with state in RocksDB with changelog checkpoints, as lowwater has it
+    scan                an identity mapInArrow over the DataFrame, without a sink: the cost of handing rows to Python
 
-All take the same files in the same micro-batches; all but `scan` write the same columns by Spark's parquet sink.
+All engines read the same files in the same micro-batches. All except `scan` write the same columns with Spark's parquet
+sink.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ MEMORY_STATE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateSt
 
 @dataclass(frozen=True)
 class Question:
-    """RANGE and SLIDE in seconds over `ts`, by `key`; no row is later than `disorder` seconds."""
+    """A window query: RANGE and SLIDE in seconds over `ts`, by `key`. No row is later than `disorder` seconds."""
 
     range: int
     slide: int
     disorder: int = 3
 
 
-def lowwater_answers(rows: Any, asked: Question) -> DataFrame:
-    stream = lw.stream(rows, name="rows", progress="ts", disorder=f"{asked.disorder} seconds")
-    windows = stream.window(range=f"{asked.range} seconds", slide=f"{asked.slide} seconds").group_by("key")
+def lowwater_answers(rows: Any, question: Question) -> DataFrame:
+    stream = lw.stream(rows, name="rows", progress="ts", disorder=f"{question.disorder} seconds")
+    windows = stream.window(range=f"{question.range} seconds", slide=f"{question.slide} seconds").group_by("key")
     answers: DataFrame = windows.agg(n=lw.count(), total=lw.sum("val"), most=lw.max("val")).to_spark()
     return answers.drop("wid")
 
 
-def spark_answers(rows: DataFrame, asked: Question) -> DataFrame:
-    window = F.window("ts", f"{asked.range} seconds", f"{asked.slide} seconds")
-    grouped = rows.withWatermark("ts", f"{asked.disorder} seconds").groupBy(window, "key")
+def spark_answers(rows: DataFrame, question: Question) -> DataFrame:
+    window = F.window("ts", f"{question.range} seconds", f"{question.slide} seconds")
+    grouped = rows.withWatermark("ts", f"{question.disorder} seconds").groupBy(window, "key")
     answers = grouped.agg(F.count("*").alias("n"), F.sum("val").alias("total"), F.max("val").alias("most"))
     return answers.select(
         F.col("window.start").alias("window_start"),
@@ -66,23 +67,23 @@ def _scanned(*sides: DataFrame) -> DataFrame:
 
 
 def scan(sides: Sequence[str] = ()) -> Engine:
-    """The floor, over one stream or the union of several."""
+    """The bare scan of one stream, or of the union of several."""
     return replace(on_frame("scan", _scanned, sides), writes=False)
 
 
 SCAN = scan()
 
 
-def ours(asked: Question) -> Engine:
-    return on_files("lowwater", partial(lowwater_answers, asked=asked))
+def ours(question: Question) -> Engine:
+    return on_files("lowwater", partial(lowwater_answers, question=question))
 
 
-def engines(asked: Question) -> tuple[Engine, ...]:
-    """All that answer a question, ours first."""
-    spark = on_frame("spark-rocksdb", partial(spark_answers, asked=asked))
+def engines(question: Question) -> tuple[Engine, ...]:
+    """All engines for a query, lowwater first."""
+    spark = on_frame("spark-rocksdb", partial(spark_answers, question=question))
     return (
-        ours(asked),
-        on_frame("lowwater-dataframe", partial(lowwater_answers, asked=asked)),
+        ours(question),
+        on_frame("lowwater-dataframe", partial(lowwater_answers, question=question)),
         Engine("spark-memory", spark.answer, MEMORY_STATE),
         spark,
         SCAN,

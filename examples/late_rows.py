@@ -1,4 +1,4 @@
-"""Late rows are counted and handed out with the reason; a row late for one window still counts in the others.
+"""Late rows are counted, and the late output has them with the reason. A late row still counts in its open windows.
 
 Prints:
 
@@ -25,7 +25,7 @@ def windows(table: pa.Table) -> list[tuple[int, int, int]]:
 
 
 query.push([{"at": 6}, {"at": 8}])
-query.push([{"at": 26}])  # the low-watermark is now 26 - 10 = 16: windows that end up to there are closed
+query.push([{"at": 26}])  # the low-watermark is now 26 - 10 = 16: windows that end at or before 16 are closed
 print("closed by the first two batches:", windows(query.result()))
 query.push([{"at": 3}, {"at": 14}, {"at": None}])
 for row in query.late_output().to_pylist():

@@ -1,4 +1,4 @@
-"""Nobody knows how late rows can be? Let the delay be learned, and choose which share of the rows should be in time.
+"""If you do not know how late rows can be, lowwater can learn the delay: choose the share of rows to be in time.
 
 Prints:
 
@@ -17,15 +17,16 @@ readings = generate.keyed(100_000, 600, keys=10, seed=3)  # rows arrive up to 3 
 
 
 def waits(disorder: object) -> str:
-    """How far the low-watermark stays behind the newest row, and how many rows come too late for a window."""
+    """The distance of the low-watermark from the newest row, and the number of rows that are late for a window."""
     stream = lw.stream(readings, name="readings", progress="ts", disorder=disorder)
     query = stream.window(range="1 second").agg(n=lw.count()).start()
     for at in range(0, readings.num_rows, 2_000):
         query.push(readings.slice(at, 2_000))
-    told = query.metrics()
-    (source,) = told.sources
+    metrics = query.metrics()
+    (source,) = metrics.sources
     low, newest = (dt.datetime.fromisoformat(at) for at in (source.low_watermark, source.largest_seen))
-    return f"{(newest - low).total_seconds():.2f} s behind the newest row, {told.late_rows} of {told.rows} rows late"
+    behind = (newest - low).total_seconds()
+    return f"{behind:.2f} s behind the newest row, {metrics.late_rows} of {metrics.rows} rows late"
 
 
 print("at most 3 seconds:", waits("3 seconds"))

@@ -1,4 +1,4 @@
-"""Parquet files read by Arrow instead of Spark's scan, with the late rows and the progress written beside the results.
+"""Parquet files read by Arrow instead of Spark's scan, with outputs for results, late rows and progress.
 
 Prints:
 
@@ -27,8 +27,8 @@ traffic = packets.window(range="10 seconds").group_by("link").agg(bytes=lw.sum("
 outputs = {name: str(place / name) for name in ("results", "late", "progress", "checkpoint")}
 query = traffic.start(**outputs)
 query.finish()
-told = query.metrics()
-print(f"{told.rows} rows, {told.late_rows} late, {told.result_rows} results")
+metrics = query.metrics()
+print(f"{metrics.rows} rows, {metrics.late_rows} late, {metrics.result_rows} results")
 for row in spark.read.parquet(outputs["late"]).orderBy("ts").limit(2).collect():
     print(f"late: {row['len']} bytes on {row['link']}, {row['late_reason']}")
 spark.stop()

@@ -29,9 +29,9 @@ batch = spark.read.parquet(str(place / "in"))
 stream = spark.readStream.schema(batch.schema).option("maxFilesPerTrigger", 1).parquet(str(place / "in"))
 
 query = counts(stream).start(checkpoint=str(place / "checkpoint"), results=str(place / "out"))
-query.finish()  # these files are all there is: take them, answer the windows that are still open, stop
-told = query.metrics()
-print(f"{told.rows} rows gave {told.result_rows} results; {told.late_rows} were late; {told.state_rows} are held")
+query.finish()  # reads all files, answers the windows that are still open, and stops
+m = query.metrics()
+print(f"{m.rows} rows gave {m.result_rows} results; {m.late_rows} were late; {m.state_rows} are held")
 
 written = spark.read.parquet(str(place / "out")).toArrow().sort_by([("wid", "ascending"), ("key", "ascending")])
 expected = counts(batch).collect()

@@ -1,4 +1,4 @@
-"""Three network links melded into one stream: it progresses at the slowest link, and says which one that is.
+"""A union of three network links. It progresses at the slowest link, which the metrics name.
 
 Prints:
 
@@ -24,15 +24,15 @@ links = [packets.table.filter(pc.equal(packets.table["link"], name)) for name in
 streams = [
     lw.stream(rows, name=name, progress="ts", disorder="3 seconds") for name, rows in zip(LINKS, links, strict=True)
 ]
-melded = streams[0].union(*streams[1:])
-query = melded.window(range="1 minute").agg(packets=lw.count(), bytes=lw.sum("len")).start()
+together = streams[0].union(*streams[1:])
+query = together.window(range="1 minute").agg(packets=lw.count(), bytes=lw.sum("len")).start()
 
-for begin, end in pairwise(range(0, 101, 20)):  # the links deliver in turns, a fifth of their rows at a time
+for begin, end in pairwise(range(0, 101, 20)):  # the links take turns, a fifth of their rows at a time
     for port, rows in enumerate(links):
         first, stop = (rows.num_rows * share // 100 for share in (begin, end))
         query.push(rows.slice(first, stop - first), port)
-    told = query.metrics()
-    at = (told.low_watermark or "")[11:19]
-    print(f"{end} % sent: {told.result_rows} windows closed, all wait for {told.held_back_by}, which is at {at}")
+    m = query.metrics()
+    at = (m.low_watermark or "")[11:19]
+    print(f"{end} % sent: {m.result_rows} windows closed, all wait for {m.held_back_by}, which is at {at}")
 query.finish()
 print(f"{query.result().num_rows} windows, {query.metrics().late_rows} late rows")

@@ -1,4 +1,4 @@
-"""Orders that are not paid within an hour: a left outer join, whose lonely rows leave when progress proves them.
+"""Orders that are not paid within an hour, by a left join. An order is emitted alone when no payment can come any more.
 
 Prints:
 
@@ -20,17 +20,17 @@ payments = lw.stream(PAYMENT.empty_table(), name="payments", progress="minute", 
 query = orders.join(payments, on="order", within=(0, 60), how="left").start()
 
 
-def told(rows: pa.Table) -> list[tuple[str, int | None]]:
+def pairs(rows: pa.Table) -> list[tuple[str, int | None]]:
     return [(row["order"], row["payments_minute"]) for row in rows.to_pylist()]
 
 
 query.push([{"minute": 3, "order": "a"}, {"minute": 10, "order": "b"}], port=0)
 paid = [{"minute": 20, "order": "a", "cents": 990}, {"minute": 15, "order": "x", "cents": 5}]
-print("after the first payments:", told(query.push(paid, port=1)))
+print("after the first payments:", pairs(query.push(paid, port=1)))
 query.push([{"minute": 90, "order": "c"}], port=0)
-print("an hour later:", told(query.push([{"minute": 81, "order": "y", "cents": 100}], port=1)))
+print("an hour later:", pairs(query.push([{"minute": 81, "order": "y", "cents": 100}], port=1)))
 query.push([{"minute": 30, "order": "a", "cents": 1}], port=1)  # payments have progressed to 81 - 10
-print("at the end:", told(query.finish()))
+print("at the end:", pairs(query.finish()))
 late = query.late_output().to_pylist()[0]
 m = query.metrics()
 print(f"read {m.rows} rows, {m.late_rows} late: {late['input'].removesuffix('s')} for {late['order']}")

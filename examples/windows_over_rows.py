@@ -1,6 +1,6 @@
-"""Windows that rows define, right under disorder: the row at 4 comes last and still finds its place.
+"""Windows that are defined by rows, correct under disorder: the row at 4 comes last and still gets its place.
 
-What is shown of two sellers is the first.
+There are two sellers; the output shows the first.
 
 Prints:
 
@@ -18,9 +18,9 @@ rows = pa.table({"at": [1, 6, 3, 12, 9, 4], "who": ["a", "a", "b", "a", "b", "a"
 stream = lw.stream(rows, name="sales", progress="at", disorder=10)
 
 
-def show(what: str, query: lw.Query, columns: list[str]) -> None:
-    found = [row for row in query.collect().to_pylist() if row["who"] == "a"]
-    print(f"{what:33}", [tuple(row[name] for name in columns) for row in found])
+def show(title: str, query: lw.Query, columns: list[str]) -> None:
+    rows = [row for row in query.collect().to_pylist() if row["who"] == "a"]
+    print(f"{title:33}", [tuple(row[name] for name in columns) for row in rows])
 
 
 last_two = stream.window("2 rows", "1 row", partition_by="who").agg(total=lw.sum("amount"))

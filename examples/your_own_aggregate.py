@@ -1,4 +1,4 @@
-"""Aggregates of your own: by parts, which need constant state, or as a function of all values.
+"""User-defined aggregates: by lift, combine and lower, with constant state; or as a function of all values.
 
 Prints:
 
@@ -28,7 +28,7 @@ class geometric_mean(lw.UserAggregate):
         return np.round(np.exp(partial[1] / partial[0]), 3)
 
 
-def spread(values: pa.Array) -> float:  # they come sorted
+def spread(values: pa.Array) -> float:  # the values are sorted
     return values[-1].as_py() - values[0].as_py()
 
 

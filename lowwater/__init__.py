@@ -107,7 +107,7 @@ def parquet_files(spark: Any, path: str, **options: Any) -> Any:
 
 
 def rescale(spark: Any, checkpoint: str, partitions: int) -> None:
-    """Lets a stopped query go on with another number of partitions: state and offsets stay (see docs/operations.md)."""
+    """Changes the number of partitions of a stopped query. State and offsets stay (see docs/operations.md)."""
     from lowwater.backends.spark.rescale import rescale as moved
 
     moved(spark, checkpoint, partitions)
@@ -137,10 +137,10 @@ def stream(
 
     progress   the column on which the stream progresses and that windows are over
     disorder   how late rows can be: a length such as "5 seconds", or ordered(), delay_rows(), learned(), punctuated()
-    source     a column that tells sources apart; each progresses by itself and the slowest counts
-    sources    the sources to wait for from the start; others join when they are first seen
-    idle       when the clock may advance a source that has fallen silent
-    groups     "skewed" says that most groups have few rows in a window, so that it pays to keep those as rows
+    source     a column whose values are the sources; each source has its own low-watermark, and the slowest counts
+    sources    sources that count from the start; other sources count from their first row
+    idle       when the clock can advance a source that has fallen silent
+    groups     "skewed" if most groups have few rows in a window, so that keeping their rows takes less state
     """
     module = type(data).__module__
     if module == "lowwater.backends.spark.parquet":

@@ -1,4 +1,4 @@
-"""The command line: reads options, calls what does the work, prints. A refusal is one sentence and exit status 2."""
+"""The command line: parses options, calls the library, and prints. A refusal is one sentence and exit status 2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ERR = Console(stderr=True)
 
 
 class Refusing(TyperGroup):
-    """Turns what lowwater refuses into a sentence on standard error."""
+    """Prints a refusal of lowwater as one sentence on standard error."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -35,8 +35,8 @@ class Refusing(TyperGroup):
 
 app = typer.Typer(cls=Refusing, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")]
-List = Annotated[bool, typer.Option("--list", help="What there is, by name.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else.")]
+List = Annotated[bool, typer.Option("--list", help="List all names and exit.")]
 
 
 def _version(wanted: bool) -> None:
@@ -47,22 +47,26 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
     """Window queries over streams that arrive late, out of order and out of step, on Spark Structured Streaming."""
 
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(min=1000, help="Packets in all.")] = 2_000_000,
-    keep: Annotated[Path | None, typer.Option(help="A new directory for packets, answers and checkpoints.")] = None,
+    rows: Annotated[int, typer.Option(min=1000, help="The number of packets.")] = 2_000_000,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep packets, results and checkpoints in this new directory.")
+    ] = None,
 ) -> None:
-    """Two window queries over an hour of packets on three links, checked against the batch answer."""
+    """Run two window queries over an hour of packets on three links, and check them against the batch answer."""
     from lowwater.backends.spark import launch
     from lowwater.experiments import demo as experiment
 
     if keep is not None and keep.exists():
-        raise LowwaterError(f"{keep} is there already; give --keep a directory that is not.")
+        raise LowwaterError(f"{keep} exists already; give --keep a new directory.")
     place = keep or Path(tempfile.mkdtemp(prefix="lowwater-demo-"))
     try:
         with launch.session(name="lowwater-demo") as spark:
@@ -76,26 +80,26 @@ def demo(
 @app.command()
 def rescale(
     checkpoint: Annotated[str, typer.Argument(help="The checkpoint directory of a stopped query.")],
-    partitions: Annotated[int, typer.Option(help="How many shards run at once from the next start on.")],
+    partitions: Annotated[int, typer.Option(help="The number of shards that run at once, from the next start.")],
 ) -> None:
-    """Lets a stopped query go on with another number of partitions; state and offsets stay as they are."""
+    """Change the number of partitions of a stopped query; its state and offsets stay as they are."""
     from lowwater.backends.spark import launch
 
     with ERR.status("starting Spark"), launch.session(name="lowwater-rescale") as spark:
         lowwater.rescale(spark, checkpoint, partitions)
-    OUT.print(f"The query of {checkpoint} goes on with {partitions} partitions when it is next started.")
+    OUT.print(f"The query of {checkpoint} will run with {partitions} partitions from its next start.")
 
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark.")] = "sliding",
+    name: Annotated[str, typer.Argument(help="The benchmark; see --list.")] = "sliding",
     list_: List = False,
     as_json: Json = False,
-    rows: Annotated[int | None, typer.Option(min=1000, help="At most so many rows a micro-batch.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each engine runs.")] = 2,
-    plot: Annotated[Path | None, typer.Option(help="Where the plot goes; bench-NAME.png if not said.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1000, help="The largest number of rows per micro-batch.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="The number of runs of each engine.")] = 2,
+    plot: Annotated[Path | None, typer.Option(help="The file for the plot; bench-NAME.png by default.")] = None,
 ) -> None:
-    """lowwater and its rivals (such as Spark's own window()) on the same files; exit status 1 if answers differ."""
+    """Compare lowwater with others (such as Spark's window()) on the same files; exit status 1 if answers differ."""
     experiment = _benchmarks()
     if list_:
         return _list({b.name: b.about for b in experiment.BENCHMARKS.values()}, "benchmarks", "about", as_json)
@@ -103,7 +107,7 @@ def bench(
     from lowwater.backends.spark import launch
 
     with ERR.status("starting Spark") as status, launch.session(name="lowwater-bench") as spark:
-        # A spinner shows nothing where standard error is a file; minutes without a word look like a hang.
+        # A spinner prints nothing if standard error is a file, and minutes without output look like a hang.
         report = chosen.run(spark, rounds, rows, status.update if ERR.is_terminal else ERR.print)
     file = plot or (None if as_json else Path(f"bench-{name}.png"))
     if file is not None and report.equal:
@@ -114,7 +118,7 @@ def bench(
         OUT.print(experiment.as_table(report))
         for text, ratio in report.own.items():
             OUT.print(f"{text}, {report.own_is}: {ratio:.2f}")
-        OUT.print(f"The answers of all engines agree; the plot is {file}." if report.equal else "No ratios:")
+        OUT.print(f"The answers of all engines agree; the plot is in {file}." if report.equal else "No ratios:")
         for text in report.disagreements:
             OUT.print(text)
     raise typer.Exit(0 if report.equal else 1)
@@ -122,19 +126,19 @@ def bench(
 
 @app.command()
 def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(help="Which claims; see --list.", metavar="[ID]...")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="The claims; see --list.", metavar="[ID]...")] = None,
     list_: List = False,
     as_json: Json = False,
     out: Annotated[Path, typer.Option(help="Directory for the csv and the figure.")] = Path("reproduced"),
     size: Annotated[str, typer.Option(help="tiny or full.")] = "full",
 ) -> None:
-    """Measures claims of the papers anew; exit status 0 only if all hold."""
+    """Measure claims of the papers again; exit status 0 only if all of them hold."""
     from lowwater.experiments import catalogue
 
     if list_:
         return _list({r.id: r.claim for r in catalogue.CATALOGUE.values()}, "reproductions", "claim", as_json)
     if not ids:
-        raise LowwaterError("Which one? Give an id; `lowwater reproduce --list` has them.")
+        raise LowwaterError("Give the id of a claim; `lowwater reproduce --list` prints them.")
     all_judged: list[dict[str, Any]] = []
     for chosen in [catalogue.find(id) for id in ids]:
         with ERR.status(f"measuring {chosen.id}, {len(all_judged) + 1} of {len(ids)}"):
@@ -158,11 +162,11 @@ def doctor(
     as_json: Json = False,
     spark: Annotated[bool, typer.Option("--spark", help="Also start Spark and run a small query.")] = False,
 ) -> None:
-    """Whether this machine can run lowwater, and what to do if not."""
-    from lowwater import doctor as surgery
+    """Check whether this machine can run lowwater, and print what to do if not."""
+    from lowwater import doctor as checks
 
-    findings = surgery.examine(spark)
-    able = surgery.able(findings)
+    findings = checks.examine(spark)
+    able = checks.able(findings)
     if as_json:
         print(json.dumps({"able": able, "findings": [vars(finding) for finding in findings]}))
     else:
@@ -175,7 +179,7 @@ def doctor(
 
 
 def _benchmarks() -> Any:
-    """The benchmarks, which stand beside the package in the repository and are not installed with it."""
+    """The benchmarks, which are in the repository and are not installed with the package."""
     root = Path(lowwater.__file__).parent.parent
     if not (root / "benchmarks" / "slide_by_tuple_by_hand.py").is_file():  # others install a package of that name too
         raise LowwaterError(
@@ -186,11 +190,10 @@ def _benchmarks() -> Any:
     return import_module("benchmarks.bench")
 
 
-def _list(entries: dict[str, str], what: str, about: str, as_json: bool) -> None:
+def _list(entries: dict[str, str], title: str, about: str, as_json: bool) -> None:
     if as_json:
-        print(
-            json.dumps({what: [{"id" if about == "claim" else "name": n, about: text} for n, text in entries.items()]})
-        )
+        key = "id" if about == "claim" else "name"
+        print(json.dumps({title: [{key: name, about: text} for name, text in entries.items()]}))
         return
     for name, text in entries.items():
         OUT.print(f"{name}  {text}")

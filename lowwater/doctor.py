@@ -1,10 +1,10 @@
-"""Whether this machine can run lowwater: each part looked at, each with what to do where it falls short.
+"""Checks whether this machine can run lowwater: one finding per part, with advice if something is missing.
 
     ok      as it should be
-    note    works, but is not what lowwater is tested with
+    note    works, but lowwater is not tested with it
     fail    will not run
 
-Nothing is started but a Java and a Python for a moment; `spark=True` runs a small streaming query as well.
+The checks start Java and Python for a moment and nothing else. With `spark=True` they also run a small query on Spark.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PYTHON = (3, 11)
 PACKAGES = ("pyspark", "pyarrow", "numpy", "pandas", "protobuf", "datasketches")
 DISK_MB = 1000
 MEMORY_MB = 3000
-"""A JVM and two workers with the demo's data; the heap may grow to 4 GB where there is more."""
+"""Memory for a JVM and two workers with the data of the demo. The heap can grow to 4 GB if there is more memory."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line. `advice` is empty when there is nothing to do."""
+    """The result of one check. `advice` is empty if there is nothing to do."""
 
     part: str
     status: str
@@ -42,9 +42,9 @@ class Finding:
 
 
 def examine(spark: bool = False) -> list[Finding]:
-    """All findings; lowwater can run if none of them is a `fail`."""
-    looks: list[Callable[[], Iterator[Finding]]] = [_java, _python, _packages, _worker, _disk, _cores, _memory]
-    found = [finding for look in looks for finding in look()]
+    """All findings. lowwater can run if none of them is a `fail`."""
+    checks: list[Callable[[], Iterator[Finding]]] = [_java, _python, _packages, _worker, _disk, _cores, _memory]
+    found = [finding for check in checks for finding in check()]
     if spark and able(found):
         found += _spark()
     return found
@@ -54,18 +54,18 @@ def able(findings: list[Finding]) -> bool:
     return all(finding.status != "fail" for finding in findings)
 
 
-def java_version(said: str) -> int | None:
-    """The major version in what `java -version` says; Java 8 calls itself 1.8.
+def java_version(output: str) -> int | None:
+    """The major version in the output of `java -version`. Java 8 prints 1.8.
 
     >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0_402"')
     (17, 8)
     """
-    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(match[1]) if match else None
 
 
 def _java() -> Iterator[Finding]:
-    """The one that Spark will start: that of JAVA_HOME, or the one on the PATH."""
+    """Checks the Java that Spark would start: that of JAVA_HOME, or the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     where = "JAVA_HOME" if home else "the PATH"
@@ -74,11 +74,11 @@ def _java() -> Iterator[Finding]:
         yield Finding("Java", "fail", "none on the PATH", advice)
         return
     try:
-        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         yield Finding("Java", "fail", f"{program} from {where} does not start", advice)
         return
-    version = java_version(said.stderr + said.stdout)
+    version = java_version(done.stderr + done.stdout)
     good = version is not None and version >= JAVA
     found = f"{'unknown version' if version is None else version} from {where}"
     yield Finding("Java", "ok" if good else "fail", found, "" if good else advice)
@@ -104,7 +104,7 @@ def _packages() -> Iterator[Finding]:
         if not pin or version == pin:
             yield Finding(name, "ok", version)
         else:
-            yield Finding(name, judged(name, version, pin), f"{version}, tested is {pin}", install)
+            yield Finding(name, judged(name, version, pin), f"{version}, tested with {pin}", install)
 
 
 def pins_of(requirements: list[str]) -> Iterator[tuple[str, str]]:
@@ -120,7 +120,10 @@ def pins_of(requirements: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def judged(name: str, version: str, pin: str) -> str:
-    """Another PySpark has another protocol with its workers, and it does not take pandas 3; else a note will do.
+    """The status of a package of another version than the tested one.
+
+    Another minor version of PySpark has another protocol with its workers, and PySpark does not work with pandas 3.
+    Other differences are only noted.
 
     >>> judged("pyspark", "4.3.1", "4.3.0"), judged("pyspark", "4.0.0", "4.3.0"), judged("pandas", "3.0.1", "2.3.3")
     ('note', 'fail', 'fail')
@@ -130,7 +133,7 @@ def judged(name: str, version: str, pin: str) -> str:
 
 
 def _worker() -> Iterator[Finding]:
-    """Spark starts PYSPARK_PYTHON where it is set; it must be the same Python and must find the packages."""
+    """Checks the Python of Spark's workers: PYSPARK_PYTHON must be the same version and have the packages."""
     program = os.environ.get("PYSPARK_PYTHON") or sys.executable
     code = "import sys, pyspark.worker, pyarrow, lowwater.runtime.graph; print('%d.%d' % sys.version_info[:2])"
     advice = "Set PYSPARK_PYTHON to the Python that lowwater is installed in, or unset it."
@@ -140,19 +143,19 @@ def _worker() -> Iterator[Finding]:
         yield Finding("Python worker", "fail", f"{program} does not start", advice)
         return
     ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    said = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines() or ["no output"]
-    good = done.returncode == 0 and said[-1] == ours
-    found = "starts" if good else f"{program}: {said[-1]}"
+    output = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines() or ["no output"]
+    good = done.returncode == 0 and output[-1] == ours
+    found = "starts" if good else f"{program}: {output[-1]}"
     yield Finding("Python worker", "ok" if good else "fail", found, "" if good else advice)
 
 
 def _disk() -> Iterator[Finding]:
-    """Spark's shuffles and state go to the temporary directory unless told otherwise."""
+    """Checks the disk for Spark's shuffles and state: SPARK_LOCAL_DIRS, or the temporary directory."""
     place = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
     try:
         free = shutil.disk_usage(place).free // 1_000_000
     except OSError:
-        yield Finding("disk", "fail", f"{place} is not there", "Point SPARK_LOCAL_DIRS or TMPDIR to a directory.")
+        yield Finding("disk", "fail", f"{place} does not exist", "Point SPARK_LOCAL_DIRS or TMPDIR to a directory.")
         return
     good = free >= DISK_MB
     advice = "" if good else f"Free some space or point SPARK_LOCAL_DIRS to a disk with {DISK_MB} MB."
@@ -166,7 +169,7 @@ def _cores() -> Iterator[Finding]:
 
 
 def _memory() -> Iterator[Finding]:
-    """What the system says is available; where it does not say, nothing is held against it."""
+    """Checks the available memory. It is not a fault if the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -174,12 +177,12 @@ def _memory() -> Iterator[Finding]:
         return
     free = next((int(line.split()[1]) // 1000 for line in lines if line.startswith("MemAvailable:")), 0)
     good = free >= MEMORY_MB
-    advice = "" if good else f"Close something: the demo and the benchmark want {MEMORY_MB} MB."
+    advice = "" if good else f"Close other programs: the demo and the benchmarks need {MEMORY_MB} MB."
     yield Finding("memory", "ok" if good else "note", f"{free:,} MB available", advice)
 
 
 def _spark() -> Iterator[Finding]:
-    """A session, and one small query through all stages."""
+    """Starts a session and runs one small query."""
     from lowwater.backends.spark import launch
 
     try:
@@ -189,10 +192,10 @@ def _spark() -> Iterator[Finding]:
             answers = windows.agg(n=lowwater.count()).collect()
     except LowwaterError as error:
         yield Finding("Spark query", "fail", str(error), "Look at the lines above.")
-    except Exception as error:  # whatever Spark throws is what the doctor is asked about
+    except Exception as error:  # any error of Spark is a finding
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        yield Finding("Spark query", "fail", first, "A window query did not run; the text left is Spark's own.")
+        yield Finding("Spark query", "fail", first, "A window query did not run; the text on the left is from Spark.")
     else:
         right = answers.column("n").to_pylist() == [4, 3, 3, 3, 4, 3, 3, 3, 4]
-        found = "runs and answers right" if right else "runs but answers wrong"
-        yield Finding("Spark query", "ok" if right else "fail", found, "" if right else "Report it, please.")
+        found = "runs, with the right answer" if right else "runs, but with a wrong answer"
+        yield Finding("Spark query", "ok" if right else "fail", found, "" if right else "Please report this.")

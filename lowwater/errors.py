@@ -1,8 +1,8 @@
-"""Refusals. Each carries one sentence that says what is wrong and what to do next."""
+"""Refusals. Each message is one sentence with the problem and the next step."""
 
 
 class LowwaterError(ValueError):
-    """Base of everything lowwater refuses."""
+    """Base of all refusals of lowwater."""
 
 
 class UnknownColumn(LowwaterError):

@@ -1,7 +1,7 @@
-"""The metrics of a running query: one record, the same from every backend.
+"""The metrics of a running query: one record, the same for every backend.
 
-Sources may be many thousands, and most micro-batches are looked at by nobody. So they travel as columns, one table per
-input, and become objects only where somebody asks for `Metrics.sources`.
+A query can have many thousands of sources, and the metrics of most micro-batches are never read. So the progress of
+sources travels as columns, one table per input, and becomes objects only when `Metrics.sources` is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """How far one source of one input has come. Values are shown in the progressing attribute's own type."""
+    """The progress of one source of one input. Values have the type of the progressing attribute, as text."""
 
     input: str
     source: str
@@ -26,15 +26,15 @@ class SourceProgress:
     largest_seen: str | None
     rows: int
     holds_back: bool = False
-    """Whether it is at the minimum, so that all others wait for it."""
+    """Whether its low-watermark is the minimum, so that all other sources wait for it."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The progress of all sources: a table per input, whose name is in the metadata of its schema.
+    """The progress of all sources: one table per input, with the name of the input in the metadata of its schema.
 
-    Columns: source, low_watermark and largest_seen (in the progressing attribute's own type, null before any progress),
-    ended, rows, and the low-watermark in ticks, `bound`.
+    Columns: source, low_watermark and largest_seen (in the type of the progressing attribute, null before any
+    progress), ended, rows, and `bound`, the low-watermark in ticks.
     """
 
     inputs: tuple[pa.Table, ...] = ()
@@ -43,7 +43,7 @@ class Sources:
         return isinstance(other, Sources) and self.objects == other.objects
 
     def tables(self) -> dict[str, pa.Table]:
-        """As Arrow, to be packed."""
+        """The Arrow tables by number of the input, for packing."""
         return {str(port): table for port, table in enumerate(self.inputs)}
 
     @staticmethod
@@ -52,7 +52,7 @@ class Sources:
 
     @property
     def counts(self) -> list[int]:
-        """Rows read, rows without a time, and punctuations, of all inputs together."""
+        """Rows read, rows without a time, and punctuations, summed over all inputs."""
         each = [json.loads(table.schema.metadata[b"counts"]) for table in self.inputs]
         return [sum(counts[i] for counts in each) for i in range(3)]
 
@@ -78,19 +78,19 @@ class Sources:
 
     @cached_property
     def least(self) -> int | None:
-        """The low-watermark of the slowest source, in ticks; None once all have ended."""
+        """The low-watermark of the slowest source, in ticks; None if all sources have ended."""
         open_ = [table.filter(pc.invert(table.column("ended"))).column("bound") for table in self.inputs]
         return min((pc.min(bounds).as_py() for bounds in open_ if len(bounds)), default=None)
 
     @property
     def low_watermark(self) -> str | None:
-        """That of the slowest input, as text; None before any progress."""
+        """The low-watermark of the slowest input, as text; None before any progress."""
         lows = [json.loads(table.schema.metadata[b"low"]) for table in self.inputs]
         return min(lows, key=lambda low: low[0])[1] if lows else None
 
     @property
     def held_back_by(self) -> str | None:
-        """The source at the minimum, the first where several are. Looks at the columns only."""
+        """The first source at the minimum. Reads only columns and creates no objects."""
         if self.least is None:
             return None
         for table in self.inputs:
@@ -112,14 +112,14 @@ def _shown(value: object) -> str | None:
 
 @dataclass(frozen=True)
 class OperatorMetrics:
-    """One operator: totals since the query first started, and the state it holds now."""
+    """The metrics of one operator: totals since the query first started, and the state that it holds now."""
 
     number: int
     name: str
     late_rows: int = 0
-    """Rows for the late output: of a window aggregation those that missed at least one of their windows."""
+    """Late rows. In a window aggregation, those that missed at least one of their windows."""
     dropped_rows: int = 0
-    """Rows among them that count nowhere."""
+    """Late rows that count nowhere."""
     result_rows: int = 0
     state_rows: int = 0
     state_bytes: int = 0
@@ -127,33 +127,33 @@ class OperatorMetrics:
 
 
 SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
-"""Numbers of an operator that add up over shards."""
+"""The metrics of an operator that are summed over shards."""
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """Totals since the query first started, and the state it holds now.
+    """The metrics of a query: totals since it first started, and the state that it holds now.
 
     `rows` counts all rows read from all inputs. Of these, `null_rows` have no progress value and `punctuations` are
     promises; no row is in both. The rest, rows - null_rows - punctuations, is data, whether or not a filter keeps it.
-    `late_rows`, `dropped_rows`, `state_rows`, `state_bytes` and `ended_values` are the sums over all operators;
-    `result_rows` are those of the last one, which are the results of the query.
+    `late_rows`, `dropped_rows`, `state_rows`, `state_bytes` and `ended_values` are sums over all operators.
+    `result_rows` counts the results of the last operator, which are the results of the query.
     """
 
     rows: int = 0
     null_rows: int = 0
     punctuations: int = 0
-    """Rows that are punctuations and no data: those of `punctuated(when=)` without data=True, and of `ends(when=)`."""
+    """Rows that are punctuations and not data: of `punctuated(when=)` without data=True, and of `ends(when=)`."""
     late_rows: int = 0
     dropped_rows: int = 0
     result_rows: int = 0
     state_rows: int = 0
     state_bytes: int = 0
     ended_values: int = 0
-    """Values, and ranges of them, that inputs of a join have ended and that are remembered, beside the rows."""
+    """Values and ranges of values that the inputs of joins have ended and that are still remembered."""
     low_watermark: str | None = None
     closed_below: int | None = None
-    """All window ids below this one are complete: nothing more will be said of them."""
+    """All windows with an id below this one are closed: no further result for them comes."""
     by_source: Sources = Sources()
     operators: tuple[OperatorMetrics, ...] = ()
 
@@ -164,18 +164,18 @@ class Metrics:
 
     @property
     def held_back_by(self) -> str | None:
-        """The source at the minimum, the first where several are: everything waits for it. None once all have ended."""
+        """The source that all others wait for: the first one at the minimum. None if all sources have ended."""
         return self.by_source.held_back_by
 
     def numbers(self) -> dict[str, Any]:
-        """Everything except the sources, as plain values."""
+        """All metrics except those of sources, as plain values."""
         named = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "by_source"}
         operators = [asdict(operator) for operator in self.operators]
         return named | {"operators": operators, "held_back_by": self.held_back_by}
 
     @staticmethod
     def of_operators(operators: Sequence[OperatorMetrics], root: int, by_source: Sources, **facts: Any) -> Metrics:
-        """The numbers of a query from those of its operators and its inputs."""
+        """The metrics of a query from those of its operators and its inputs."""
         rows, nulls, punctuations = by_source.counts
         facts |= {"low_watermark": by_source.low_watermark}
         facts |= {"rows": rows, "null_rows": nulls, "punctuations": punctuations, "by_source": by_source}
@@ -185,7 +185,7 @@ class Metrics:
 
     @staticmethod
     def total(shards: Sequence[Metrics], root: int) -> Metrics:
-        """Shards and stages together. Every shard knows the facts of the whole input, so these are not added up."""
+        """The metrics over all shards and stages. Facts about inputs are equal in every shard and are not summed."""
         if not shards:
             return Metrics()
         together: dict[int, OperatorMetrics] = {}

@@ -46,7 +46,7 @@ def test_slow_answers_may_be_two_windows_late_and_no_more() -> None:
     assert flush.difference(counts([1, 3]), eager) == "window_end differs"
     assert flush.difference(counts([1, 2], n=2), eager) == "n differs"
     assert flush.difference(counts([1, 2, 5]), eager) == "an answer differs"
-    assert flush.difference(counts([1, 2, 3, 3]), eager) == "an answer is there twice"
+    assert flush.difference(counts([1, 2, 3, 3]), eager) == "an answer occurs twice"
     assert flush.difference(counts([]), eager) == "window_end differs"
     assert flush.difference(counts([1]), counts([1, 2])) == "no answers to compare"
 

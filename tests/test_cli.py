@@ -88,9 +88,9 @@ def test_the_lists() -> None:
             "There is no benchmark 'nothing'; there is: sliding, slide-by-tuple, flush, join, plans.\n",
         ),
         (["reproduce", "XX-1"], f"There is no reproduction 'XX-1'; there is: {', '.join(CATALOGUE)}.\n"),
-        (["reproduce"], "Which one? Give an id; `lowwater reproduce --list` has them.\n"),
+        (["reproduce"], "Give the id of a claim; `lowwater reproduce --list` prints them.\n"),
         (["reproduce", "TH-6-15", "--size", "huge"], "A reproduction has the size tiny or full, not 'huge'.\n"),
-        (["demo", "--keep", "/"], "/ is there already; give --keep a directory that is not.\n"),
+        (["demo", "--keep", "/"], "/ exists already; give --keep a new directory.\n"),
     ],
 )
 def test_a_refusal_is_one_sentence_on_standard_error(arguments: list[str], sentence: str) -> None:

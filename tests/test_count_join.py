@@ -397,9 +397,9 @@ def test_many_batches_and_keys(per_key: bool, sizes: tuple[int, int]) -> None:
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        (WindowJoin((LEFT, RIGHT), (1, 1)), "needs for each input a number of rows"),
-        (WindowJoin((LEFT, RIGHT), (None, None), rows=(1,)), "needs for each input a number of rows"),
-        (WindowJoin((LEFT, RIGHT), (None, None), rows=(1, -1)), "needs for each input a number of rows"),
+        (WindowJoin((LEFT, RIGHT), (1, 1)), "needs, for each input, a number of rows"),
+        (WindowJoin((LEFT, RIGHT), (None, None), rows=(1,)), "needs, for each input, a number of rows"),
+        (WindowJoin((LEFT, RIGHT), (None, None), rows=(1, -1)), "needs, for each input, a number of rows"),
         (WindowJoin((LEFT, RIGHT, RIGHT), (None,) * 3, rows=(1, 1, 1)), "join two inputs, not 3"),
         (WindowJoin((LEFT, RIGHT), (None, None), "left", rows=(1, 1)), "are for inner joins, not left"),
         (WindowJoin((LEFT, RIGHT), (0, 0), grid=Sliding(5, 5), rows=(1, 1)), "tumbling or hopping windows, not both"),

@@ -119,7 +119,7 @@ def test_rows_that_are_gone_and_still_stored_are_reported(monkeypatch: pytest.Mo
     monkeypatch.setattr(Side, "tidy", lambda self: None)
     taken(join, 0, rows(1, 2, 3, 30))
     taken(join, 1, Punctuation.linear("ts", 20))
-    assert join.excess() == "4 rows are stored of a, of which 1 may join."
+    assert join.excess() == "4 rows of a are stored, but only 1 can join."
 
 
 def test_promises_that_nobody_made_are_reported() -> None:

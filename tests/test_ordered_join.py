@@ -175,11 +175,11 @@ def test_results_leave_as_soon_as_their_order_is_known(kind: type[OrderedJoin], 
     found: list[int] = []
     for event in story.events:
         found += [row["t0"] for row in results(give(agnostic, story, event))]
-        low = ordered.told[0]
+        low = ordered.promised[0]
         gone = give(ordered, story, event)
-        assert ordered.told[0] == agnostic.told[0]
-        assert [row["t0"] for row in results(gone)] == sorted(t for t in found if low <= t < ordered.told[0])
-    assert ordered.told == [2**63 - 1] * ordered.ports
+        assert ordered.promised[0] == agnostic.promised[0]
+        assert [row["t0"] for row in results(gone)] == sorted(t for t in found if low <= t < ordered.promised[0])
+    assert ordered.promised == [2**63 - 1] * ordered.ports
 
 
 # -- the four laws --------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def test_a_run_ends_with_nothing_held() -> None:
         ran = run(join, streams(), 5, 1, SECOND // 2)
         assert (ran.end.rows, ran.end.promises) == (0, 0)
         assert len(ran.pairs) == ran.end.results > 0
-        assert ran.samples[-1].told == len(ran.told) == ran.end.told
+        assert ran.samples[-1].reported == len(ran.reported) == ran.end.reported
 
 
 # -- verdicts -------------------------------------------------------------------------------------------------------
@@ -130,12 +130,12 @@ def test_a_claim_on_propagation_fails_of_joins_that_tell_the_same() -> None:
     assert propagation.one_holds(points(2, 0), [4.9, 5.0], 5.1)
     assert not propagation.one_holds(points(2, 1), [4.9, 5.0], 5.1)
     assert not propagation.one_holds(points(2, 0), [4.9, 5.2], 5.1)
-    early, late = Ran(told={1: 2.0, 2: 3.0}), Ran(told={1: 2.0})
+    early, late = Ran(reported={1: 2.0, 2: 3.0}), Ran(reported={1: 2.0})
     assert propagation.no_later(early, late)
     assert not propagation.no_later(late, early)
 
 
-def test_a_claim_on_propagation_fails_if_a_value_is_told_more_often_than_it_is_ended() -> None:
+def test_a_claim_on_propagation_fails_if_a_value_is_reported_more_often_than_it_is_ended() -> None:
     both = streams()
     value = both[0].punctuations["key"][0].as_py()
     assert value in both[1].punctuations["key"].to_pylist()
@@ -151,5 +151,5 @@ def test_a_run_counts_every_report_of_a_value() -> None:
     both = streams()
     ran = run(PWJoin(spec(0.1, 0.1)), both, 5, 1, SECOND // 10)
     assert ran.again > 0
-    assert set(ran.times) == set(ran.told)
+    assert set(ran.times) == set(ran.reported)
     assert propagation.not_repeated(ran, both)

@@ -1,12 +1,12 @@
 """approx_count_distinct: HyperLogLog of the library datasketches (sketches.py).
 
 A value is hashed to a coupon: a place of 26 bits, and the number of leading zeros of another hash. A sketch holds the
-distinct coupons while they are few, and then for each of 2**lg_k places the largest number of zeros. Either is a set
-that only grows, so the result depends on the values alone, not on how often, in what order or in which pane they came.
+distinct coupons while there are few of them, and later the largest number of zeros for each of 2**lg_k places. Both are
+sets that only grow. So the result depends on the distinct values alone, and not on their frequency, order or panes.
 
-The library takes values one at a time. So coupons are computed here for whole columns, by the library's hash, and
-written as the image of a sketch that holds few coupons; more than fit are written as several images and united by the
-library. Its sketches of the same values are the same; a test compares them.
+The library takes values one at a time. Therefore coupons are computed here for whole columns, with the library's hash,
+and written as the image of a sketch with few coupons. If they do not fit, several images are written, and the library
+merges them. A test compares the result with the library's own sketch of the same values.
 
 Flajolet, Fusy, Gandouet, Meunier: HyperLogLog (2007); its estimate is the library's.
 
@@ -37,9 +37,9 @@ from lowwater.model.routing import route
 
 Hash = npt.NDArray[np.uint64]
 SIZES = range(8, 22)
-"""lg_k of the sketches: below 8 the library has no sets of coupons, above 21 nothing."""
+"""The values of lg_k that can be used: the library has no sets of coupons below 8, and no sketches above 21."""
 SEED, EIGHT = np.uint64(9001), np.uint64(8)
-"""Of the library's hash, and the number of bytes that it is of."""
+"""The seed of the library's hash, and the number of bytes that are hashed."""
 
 
 class HyperLogLog(Sketched):
@@ -49,7 +49,7 @@ class HyperLogLog(Sketched):
 
     def __init__(self, lg_k: int) -> None:
         self.lg_k = lg_k
-        self.few = 3 << lg_k - 5  # coupons that a set may hold: three quarters of a table of 2**(lg_k - 3)
+        self.few = 3 << lg_k - 5  # the largest set of coupons: three quarters of a table of 2**(lg_k - 3)
 
     def lift(self, values: pa.Array | None, time: Times, group: Group, n: int) -> Partial:
         assert values is not None
@@ -63,13 +63,13 @@ class HyperLogLog(Sketched):
         return self.combine((images,), cell[first], n)
 
     def written(self, coupon: Ints, offset: Ints) -> pa.Array:
-        """Images of sketches that hold coupon[offset[i]:offset[i+1]]: three words ahead, then the coupons."""
+        """Images of sketches that hold coupon[offset[i]:offset[i+1]]: a header of three words, then the coupons."""
         number = np.diff(offset)
         begin = offsets(number + 3)
         words = np.empty(int(begin[-1]), "<u4")
         table = np.maximum(np.frexp((number * 4 + 2) // 3 - 1)[1], 5)  # its logarithm: as small as number allows
-        words[begin[:-1]] = 3 | 1 << 8 | 7 << 16 | self.lg_k << 24  # length ahead, version, family, size
-        words[begin[:-1] + 1] = table | 8 << 8 | 9 << 24  # compact; a set, to become a sketch of bytes
+        words[begin[:-1]] = 3 | 1 << 8 | 7 << 16 | self.lg_k << 24  # length of the header, version, family, size
+        words[begin[:-1] + 1] = table | 8 << 8 | 9 << 24  # compact; a set, which later becomes a sketch of bytes
         words[begin[:-1] + 2] = number
         words[np.arange(len(coupon)) + np.repeat(begin[:-1] + 3 - offset[:-1], number)] = coupon
         buffers = [None, pa.py_buffer(begin * 4), pa.py_buffer(words)]
@@ -87,8 +87,11 @@ class HyperLogLog(Sketched):
         return bytes(sketch.get_result(datasketches.HLL_8).serialize_compact())
 
     def read(self, sketches: Iterator[tuple[int, Sketch | None]], beside: Sequence[Ints], n: int) -> pa.Array:
-        """A sketch that grew value by value may estimate by the order in which they came. United with itself it is the
-        same set, and forgets that order."""
+        """The estimates of sketches.
+
+        The estimate of a sketch that grew value by value can depend on their order. Merging a sketch with itself keeps
+        the set and removes that dependence.
+        """
         out = np.zeros(n, np.int64)
         for i, sketch in sketches:
             if sketch is not None:
@@ -98,7 +101,7 @@ class HyperLogLog(Sketched):
 
 
 def hashable(values: pa.Array) -> pa.Array:
-    """As a type that is routed: times of day and durations by their ticks, fixed binaries as binaries."""
+    """Values in a type that `route` can hash: times of day and durations as ticks, fixed-size binary as binary."""
     type = values.type
     if pa.types.is_time(type) or pa.types.is_duration(type):
         return values.view(pa.int32() if type.bit_width == 32 else pa.int64())
@@ -126,7 +129,7 @@ def _mixed(h: Hash) -> Hash:
 
 
 def _length(word: Hash) -> Ints:
-    """Bits of numbers below 2**53, which a double holds exactly."""
+    """The bit lengths of numbers below 2**53, which a double represents exactly."""
     return np.asarray(np.frexp(word.astype(np.float64))[1], np.int64)
 
 
@@ -154,5 +157,5 @@ class ApproxCountDistinct(BoundedOnly):
 
 
 def approx_count_distinct(column: str, rsd: float = 0.05) -> Aggregate:
-    """About how many different values there are, nulls aside; rsd is the relative standard deviation, as in Spark."""
+    """The approximate number of distinct values, without nulls. `rsd` is the relative standard deviation in Spark."""
     return ApproxCountDistinct(column, rsd)

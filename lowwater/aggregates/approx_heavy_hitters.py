@@ -1,15 +1,15 @@
 """approx_heavy_hitters: the frequent-items sketch of the library datasketches (sketches.py).
 
-A sketch counts at most three quarters of `max_map_size` values. When there are more it lowers all counts and drops
-those that are used up; what it lowered is the most that any count can be short of, at most 3.5 / max_map_size of the
-rows. A value that has the share is always found; one that is found lacks at most that error to the share, and its count
-exceeds the true one by at most as much. While the values fit, all is exact.
+A sketch counts at most three quarters of `max_map_size` values. If there are more, it lowers all counts and drops those
+that reach zero. The sum of these reductions is the largest error of any count, at most 3.5 / max_map_size of the rows.
+A value that has the share is always found. A value that is found misses the share by at most that error, and its count
+exceeds the true count by at most that error. As long as the values fit, results are exact.
 
-Rows are reduced to (value, count) for whole columns first, as the thesis does with a hash table (TH 6.2.4), and these
-tables are written as images of sketches; of more values than fit there are several images, united by the library.
+Rows are first reduced to (value, count) for whole columns, as the thesis does with a hash table (TH 6.2.4). These
+tables are written as images of sketches. If the values do not fit into one sketch, there are several images, and the
+library merges them.
 
-The library's sketches hold strings. Text is kept as it is, all else as the digits of the 64-bit number that stands for
-it.
+The library's sketches hold strings. Text is kept as it is. Other values are kept as the digits of their 64-bit key.
 
 >>> import numpy as np, pyarrow as pa
 >>> kernel = approx_heavy_hitters("ip", 0.5).bind(pa.schema([("ip", pa.string())]))
@@ -41,7 +41,7 @@ from lowwater.aggregates.sorting import explode, offsets
 from lowwater.errors import BadAggregate
 
 SIZES = range(3, 27)
-"""Logarithms of max_map_size that the library allows."""
+"""The logarithms of max_map_size that the library allows."""
 
 
 class FrequentItems(Sketched):
@@ -64,8 +64,10 @@ class FrequentItems(Sketched):
         return self.combine((images,), np.repeat(np.arange(n), number)[first], n)
 
     def written(self, text: pa.Array, count: Ints, offset: Ints) -> pa.Array:
-        """Images of sketches of entries offset[i] .. offset[i+1] - 1: 32 bytes ahead, the counts, then the texts, each
-        after its length."""
+        """Images of sketches of the entries offset[i] .. offset[i+1] - 1.
+
+        The format: a header of 32 bytes, the counts, and the texts, each preceded by its length.
+        """
         number = np.diff(offset)
         size = pc.binary_length(text).to_numpy()
         texts = offsets(size + 4)
@@ -114,7 +116,7 @@ class FrequentItems(Sketched):
 
 
 def _put(out: npt.NDArray[np.uint8], at: Ints, values: npt.NDArray[Any]) -> None:
-    """The bytes of each row of values, at its place."""
+    """Writes the bytes of each row of values at its position."""
     if len(at):
         rows = np.ascontiguousarray(values).view(np.uint8).reshape(len(at), -1)
         out[at[:, None] + np.arange(rows.shape[1])] = rows
@@ -125,7 +127,7 @@ def is_binary(type: pa.DataType) -> bool:
 
 
 def is_text(type: pa.DataType) -> bool:
-    """Whether values are kept as their text: strings, and decimals too long for a word."""
+    """Whether values are kept as text: strings, and decimals that do not fit into 64 bits."""
     return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or not _is_word(type))
 
 
@@ -143,7 +145,7 @@ def text_of(values: pa.Array) -> pa.Array:
 
 
 def value_of(text: pa.Array, type: pa.DataType) -> pa.Array:
-    """The inverse of text_of."""
+    """The inverse of `text_of`."""
     if is_text(type):
         return text.cast(type)
     word = text.cast(pa.int64()).to_numpy()
@@ -182,6 +184,8 @@ class ApproxHeavyHitters(BoundedOnly):
 
 
 def approx_heavy_hitters(column: str, share: float, max_map_size: int = 1024) -> Aggregate:
-    """As heavy_hitters, with partials of bounded size: none that has the share is missing; counts may be too high by up
-    to 3.5 / max_map_size of the rows."""
+    """heavy_hitters with partials of bounded size.
+
+    No value that has the share is missing. Counts can be too high by up to 3.5 / max_map_size of the rows.
+    """
     return ApproxHeavyHitters(column, share, max_map_size)

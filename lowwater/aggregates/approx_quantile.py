@@ -1,16 +1,17 @@
 """approx_quantile: t-digest of the library datasketches (sketches.py).
 
-A digest holds up to about 1.4 k weighted means, fine at both ends and coarser in the middle, between which is
-interpolated as `quantile` does between values. Up to about 0.75 k values are held as they are: the result is exact.
+A digest holds up to about 1.4 k weighted means, more closely spaced at both ends than in the middle. The result is
+interpolated between means, as `quantile` interpolates between values. Up to about 0.75 k values are held as they are,
+and the result is exact.
 
-The library's other quantile sketches (KLL, REQ, classic) toss coins that cannot be seeded: two runs over the same rows
-would differ. A t-digest does not. It has no bound on its error, which depends on the data; a test holds ranks to 0.005
-over several distributions with k = 200. Values are sorted before they enter, so their order says nothing; how they are
-cut into panes and batches does, within that error.
+The library's other quantile sketches (KLL, REQ, classic) use random numbers that cannot be seeded, so two runs over the
+same rows would differ. A t-digest is deterministic. It has no bound on its error, which depends on the data; a test
+asserts an error of ranks of at most 0.005 over several distributions with k = 200. Values are sorted before they are
+added, so their order has no effect. Their division into panes and batches has an effect, within that error.
 
-Digests take finite numbers only; infinities and NaN, the largest of all, are counted beside them. The means are read
-from the image: get_quantile of release 5.2 mixes neighbours the wrong way about (apache/datasketches-java#755), which
-costs a factor of 20.
+Digests take finite numbers only. Infinities and NaN (the largest value) are counted separately. The means are read from
+the image, because get_quantile of release 5.2 interpolates with swapped weights (apache/datasketches-java#755), which
+makes the error 20 times as large.
 
 Dunning, Ertl: Computing extremely accurate quantiles using t-digests (2019).
 
@@ -40,14 +41,14 @@ from lowwater.aggregates.sorting import by_group, sort_each
 from lowwater.errors import BadAggregate
 
 SIZES = range(10, 65536)
-"""k of a digest, as the library allows."""
+"""The values of k that the library allows."""
 
 
 MEANS = np.dtype([("mean", "<f8"), ("weight", "<u8")])
 
 
 class Digest(Sketched):
-    """The digest of the finite values, how many these are, and how many were below, above and NaN."""
+    """The digest of the finite values, and the numbers of finite values, -inf, inf and NaN."""
 
     fields = (IMAGE, *(column_of(name, pa.int64()) for name in ("finite", "below", "above", "nan")))
     result = pa.float64()
@@ -70,7 +71,7 @@ class Digest(Sketched):
         return pa.array(images, IMAGE.type), *beside
 
     def read(self, sketches: Iterator[tuple[int, Sketch | None]], beside: Sequence[Ints], n: int) -> pa.Array:
-        """Places before the finite values are -inf, after them inf and then NaN; among them the digest is asked."""
+        """The results. Positions before the finite values are -inf, and after them inf and then NaN."""
         finite, low, high, nan = beside
         below, above, weight = neighbours(finite + low + high + nan, self.q)
         places = np.stack([below - low, above - low])
@@ -82,7 +83,7 @@ class Digest(Sketched):
         return between(value[0], value[1], weight, finite + low + high + nan > 0)
 
     def _at(self, image: bytes, place: Ints) -> npt.NDArray[np.float64]:
-        """The values at places of the sorted ones. A mean stands in the middle of as many places as its weight."""
+        """The values at positions of the sorted values. A mean is in the middle of as many positions as its weight."""
         if len(image) == 16:  # a single value
             return np.full(len(place), np.frombuffer(image, "<f8", offset=8)[0])
         least, most = np.frombuffer(image, "<f8", 2, offset=16)

@@ -1,20 +1,20 @@
-"""The algebra of aggregates: lift rows, combine partials, lower to a result, all by group index.
+"""The algebra of aggregates: lift rows to partials, combine partials, lower partials to results, by group index.
 
-A description (`Aggregate`, frozen, what EXPLAIN prints) is bound to the schema of a stream and gives an `Algebra`,
+A description (`Aggregate`, frozen, printed by EXPLAIN) is bound to the schema of a stream. The result is an `Algebra`,
 the kernel that works on whole columns:
 
     lift(values, time, group, n)   rows       -> one partial per group 0..n-1 (every group has at least one row);
-                                   values as `argument` takes them from the rows
+                                   `argument` takes the values from the rows
     combine(partial, group, n)     partials   -> one partial per group 0..n-1
     merge(a, b)                    row by row: the partial of the union of two disjoint sets
     inverse(a, b)                  row by row: a without b, where b was merged into a (differential aggregates only)
     lower(partial)                 partials   -> results
     roll(partial, lo, hi)          the result over rows lo..hi-1 of a partial, for many ranges at once
 
-`combine` with any cut into groups and any order of rows gives the same partial as `lift` of all rows: this is the law
-under which partials may be formed at the source, kept per pane, merged late and rolled up into windows.
+The law of every algebra: `combine`, with any division of the rows into parts and in any order, gives the same partial
+as `lift` of all rows. So partials can be formed at the source, kept per pane, merged late and rolled up into windows.
 
-bounded / holistic and full / pseudo / not differential are the properties of TH 6.2.2; the planner reads them here.
+The planner reads two properties of TH 6.2.2 here: bounded or holistic, and full, pseudo or not differential.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from lowwater.model.columns import whole
 
 Group = npt.NDArray[np.intp]
 Column: TypeAlias = Any
-"""A column of a partial: NumPy where the field is a plain number without nulls, Arrow otherwise."""
+"""A column of a partial: a NumPy array if the field is a number and never null, otherwise an Arrow array."""
 Partial = tuple[Column, ...]
 
 
 class Differential(Enum):
-    """Whether expired tuples can be taken off again (TH 6.2.2.2), and whether that needs constant storage."""
+    """Whether expired tuples can be subtracted from a partial (TH 6.2.2.2), and whether that needs constant storage."""
 
     FULL = "full"
     PSEUDO = "pseudo"
@@ -50,10 +50,10 @@ class Algebra(ABC):
     """The kernel of one aggregate, bound to the type of its input."""
 
     fields: tuple[pa.Field, ...]
-    """Columns of a partial. A field that is not nullable and numeric travels as NumPy."""
+    """The columns of a partial. Numeric fields that are not nullable are NumPy arrays."""
     result: pa.DataType
     exact_inverse: bool = False
-    """`inverse` gives `a` back to the last bit; otherwise only up to rounding, and never past an infinity or a NaN."""
+    """Whether `inverse` is exact to the last bit. If not, it rounds, and cannot remove an infinity or a NaN."""
 
     @abstractmethod
     def lift(self, values: pa.Array | None, time: npt.NDArray[np.int64], group: Group, n: int) -> Partial: ...
@@ -68,7 +68,7 @@ class Algebra(ABC):
     def lower(self, partial: Partial) -> pa.Array: ...
 
     def merge(self, a: Partial, b: Partial) -> Partial:
-        """By default through combine: rows i of a and b are group i."""
+        """Merges row by row. The default uses `combine`, with row i of both in group i."""
         n = len(a[0])
         both = tuple(concat([x, y]) for x, y in zip(a, b, strict=True))
         return self.combine(both, np.tile(np.arange(n, dtype=np.intp), 2), n)
@@ -79,19 +79,19 @@ class Algebra(ABC):
 
 @dataclass(frozen=True)
 class Aggregate(ABC):
-    """What to compute over which columns. `column` is the first of them, None for count(*)."""
+    """The description of an aggregate: a function and its columns. `column` is the first one, None for count(*)."""
 
     column: str | None
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns it reads, in the order in which `argument` hands them to lift."""
+        """All columns that the aggregate reads, in the order in which `argument` passes them to `lift`."""
         return () if self.column is None else (self.column,)
 
     @property
     @abstractmethod
     def bounded(self) -> bool:
-        """A partial has constant size; otherwise the aggregate is holistic."""
+        """Whether a partial has constant size. If not, the aggregate is holistic."""
 
     @property
     @abstractmethod
@@ -100,14 +100,14 @@ class Aggregate(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The function's name as users write it."""
+        """The name of the function, as users write it."""
 
     @abstractmethod
     def bind(self, schema: pa.Schema) -> Algebra:
-        """The kernel for this schema; refuses a type it cannot take, with a sentence."""
+        """The kernel for this schema. Refuses types that it cannot take."""
 
     def types_in(self, schema: pa.Schema) -> tuple[pa.DataType, ...]:
-        """The types of its columns; refuses one that the stream does not have."""
+        """The types of its columns. Refuses columns that the stream does not have."""
         for column in self.columns:
             if column not in schema.names:
                 raise UnknownColumn(column, schema.names, f"aggregate {self}")
@@ -122,7 +122,7 @@ class Aggregate(ABC):
 
 
 def argument(aggregate: Aggregate, rows: pa.Table) -> pa.Array | None:
-    """What lift is given: the column, a struct of the columns where there are several, nothing for count(*)."""
+    """The argument of `lift`: the column, a struct of several columns, or None for count(*)."""
     columns = [whole(rows.column(name)) for name in aggregate.columns]
     if len(columns) > 1:
         return pa.StructArray.from_arrays(columns, names=list(aggregate.columns))
@@ -131,7 +131,7 @@ def argument(aggregate: Aggregate, rows: pa.Table) -> pa.Array | None:
 
 @dataclass(frozen=True)
 class BoundedOnly(Aggregate):
-    """Constant size, and nothing can be taken off again: what aggregates that choose or sketch declare."""
+    """Base of bounded aggregates without an inverse: those that choose a value, and sketches."""
 
     @property
     def bounded(self) -> bool:
@@ -143,7 +143,7 @@ class BoundedOnly(Aggregate):
 
 
 def is_numpy(field: pa.Field) -> bool:
-    """Fields that travel as NumPy arrays: plain numbers that are never null."""
+    """Whether a field is a NumPy array in partials: a number that is never null."""
     return not field.nullable and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
 
 

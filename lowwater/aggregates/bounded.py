@@ -1,4 +1,4 @@
-"""count, sum, avg: bounded and full-differential aggregates (TH 6.2.2). Variance, of the same kind, is in moments.py.
+"""count, sum and avg: bounded and full-differential aggregates (TH 6.2.2). Variances are in moments.py.
 
     aggregate        partial             merge                  a window over panes
     count            n                   +                      differences of prefix sums
@@ -7,9 +7,9 @@
       decimals       n, high, low        +, exact (words.py)    differences of prefix sums
       doubles        n, total            +                      doubling: no subtraction, no cancellation
 
-Nulls do not count, except for count(*); without a value the count is 0 and all else is null.
+Nulls are ignored, except by count(*). Without a value, the count is 0 and the other results are null.
 
-Everything here can be taken off again (`inverse`); only integers and decimals come back to the last bit.
+All these aggregates have an `inverse`. It is exact for integers and decimals, and rounds for doubles.
 
 >>> import numpy as np, pyarrow as pa
 >>> kernel = avg("price").bind(pa.schema([("price", pa.int32())]))
@@ -37,7 +37,7 @@ from lowwater.aggregates.rollup import Columns, doubling, prefix
 
 Times = npt.NDArray[np.int64]
 Finish = Callable[..., pa.Array]
-"""From the columns of a partial to results; a module's function, so that a kernel can be pickled."""
+"""A function from the columns of a partial to results. It is defined in a module, so that a kernel can be pickled."""
 
 
 def column_of(name: str, type: pa.DataType) -> pa.Field:
@@ -45,7 +45,7 @@ def column_of(name: str, type: pa.DataType) -> pa.Field:
 
 
 def added(values: npt.NDArray[Any], group: Group, n: int) -> npt.NDArray[Any]:
-    """Sums by group in the values' own type: integers never pass through a double."""
+    """Sums by group, in the type of the values. Integers are never converted to doubles."""
     out = np.zeros(n, values.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         np.add.at(out, group, values)
@@ -53,12 +53,12 @@ def added(values: npt.NDArray[Any], group: Group, n: int) -> npt.NDArray[Any]:
 
 
 class Exact(Algebra):
-    """Partials of int64 columns that only ever add up: an Abelian group, so every law holds to the last bit."""
+    """Partials of int64 columns whose merge is addition: an Abelian group, so every law holds to the last bit."""
 
     exact_inverse = True
 
     def settle(self, sums: Columns) -> Columns:
-        """The canonical form of columns just added."""
+        """The canonical form of columns after an addition."""
         return sums
 
     def combine(self, partial: Partial, group: Group, n: int) -> Partial:
@@ -75,7 +75,7 @@ class Exact(Algebra):
 
 
 class Tally(Exact):
-    """Rows, or rows where the column is not null."""
+    """The number of rows, or of rows where the column is not null."""
 
     fields = (column_of("n", pa.int64()),)
     result = pa.int64()
@@ -113,7 +113,7 @@ class WholeTotal(Exact):
 
 
 class Doubles(Algebra):
-    """Kernels over float64 whose merge rounds: ranges are rolled up by doubling."""
+    """Base of kernels over float64. Their merge rounds, so ranges are rolled up by doubling."""
 
     result = pa.float64()
 
@@ -126,7 +126,7 @@ class Doubles(Algebra):
 
     @abstractmethod
     def gather(self, values: npt.NDArray[np.float64], group: Group, n: int) -> Partial:
-        """lift, of the values that are not null."""
+        """`lift` for the values that are not null."""
 
     def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
         return self.lower(doubling(partial, self.merge, lo, hi))
@@ -136,7 +136,7 @@ class Doubles(Algebra):
 
 
 class FloatTotal(Doubles):
-    """n and the total; subclasses may keep more totals."""
+    """n and the total. Subclasses can keep more totals."""
 
     fields: tuple[pa.Field, ...] = (column_of("n", pa.int64()), column_of("total", pa.float64()))
 
@@ -151,7 +151,7 @@ class FloatTotal(Doubles):
             return tuple(x + y for x, y in zip(a, b, strict=True))
 
     def inverse(self, a: Partial, b: Partial) -> Partial:
-        """Up to the rounding of the larger total; nothing left is exactly nothing."""
+        """The difference, up to the rounding of the larger total. It is exactly zero if no value is left."""
         n = a[0] - b[0]
         with np.errstate(over="ignore", invalid="ignore"):
             return n, *(np.where(n == 0, 0.0, x - y) for x, y in zip(a[1:], b[1:], strict=True))
@@ -167,7 +167,7 @@ def _mean(n: Times, total: npt.NDArray[np.float64]) -> pa.Array:
 
 @dataclass(frozen=True)
 class FullDifferential(Aggregate):
-    """What count, sum, avg and the variances declare."""
+    """Base of count, sum, avg and the variances."""
 
     @property
     def bounded(self) -> bool:
@@ -228,15 +228,15 @@ class Avg(FullDifferential):
 
 
 def count(column: str | None = None) -> Aggregate:
-    """Rows, or with a column the rows where it is not null."""
+    """The number of rows, or of rows where `column` is not null."""
     return Count(column)
 
 
 def sum(column: str) -> Aggregate:
-    """int64 of integers (refused beyond its range), double of doubles, decimal(p + 10, s) of decimal(p, s)."""
+    """The sum: int64 for integers (an error beyond int64), double for doubles, decimal(p + 10, s) for decimal(p, s)."""
     return Sum(column)
 
 
 def avg(column: str) -> Aggregate:
-    """double of integers and doubles, decimal(p + 4, s + 4) of decimal(p, s)."""
+    """The mean: double for integers and doubles, decimal(p + 4, s + 4) for decimal(p, s)."""
     return Avg(column)

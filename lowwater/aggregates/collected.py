@@ -1,13 +1,13 @@
-"""collect_list, collect_set, top_k: aggregates whose result is a list of values.
+"""collect_list, collect_set and top_k: aggregates whose result is a list of values.
 
     aggregate     partial                          result
-    collect_list  times and values, by time and    the values by time, at the same time by value: it does not depend
-                  then by value                    on the order of arrival
+    collect_list  times and values, by time and    the values by time, then by value, so that the result does not
+                  then by value                    depend on the order of arrival
     collect_set   distinct values, sorted          distinct values, sorted
     top_k         the k largest values, sorted     the k largest, largest first
 
-The first two are holistic; top_k is bounded by k. None is differential: a value that was left out because there were
-larger ones, or one like it, does not come back. Nulls are left out; without a value the list is empty, as in Spark.
+The first two are holistic; top_k is bounded by k. None is differential: a value that was left out, because of larger or
+equal values, cannot be restored. Nulls are left out. Without a value the list is empty, as in Spark.
 
 >>> import numpy as np, pyarrow as pa
 >>> kernel = top_k("v", 2).bind(pa.schema([("v", pa.int32())]))
@@ -36,7 +36,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class ByTime(Algebra):
-    """Times and values of a row are two lists of the same length."""
+    """Partials of two lists of the same length: times and values."""
 
     def __init__(self, type: pa.DataType, label: str) -> None:
         self.label = label
@@ -66,8 +66,7 @@ class ByTime(Algebra):
         )
 
     def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
-        """Panes follow each other in time, so that lists are put one after the other; only if they do not, all is
-        sorted."""
+        """Concatenates the lists of panes, which follow each other in time. Sorts only if they do not."""
         times, values = partial
         begin = offsets(lengths(values))
         first, stop = begin[lo], begin[hi]
@@ -114,7 +113,7 @@ class DistinctValues(Lists):
 
 
 class Largest(Lists):
-    """At most k values, sorted upwards as all lists are."""
+    """At most k values, in ascending order like all lists."""
 
     def __init__(self, type: pa.DataType, label: str, k: int) -> None:
         super().__init__(type)
@@ -130,7 +129,7 @@ class Largest(Lists):
         return (pa.LargeListArray.from_arrays(offset, kept, type=self.fields[0].type),)
 
     def lower(self, partial: Partial) -> pa.Array:
-        """Backwards through each list."""
+        """The values of each list in reverse order."""
         (lists,) = partial
         begin = offsets(lengths(lists))
         backwards = np.repeat(begin[:-1] + begin[1:] - 1, np.diff(begin)) - np.arange(begin[-1])
@@ -174,7 +173,7 @@ class TopK(BoundedOnly):
 
 
 def collect_list(column: str) -> Aggregate:
-    """All values by time, those of the same time by value."""
+    """All values, by time and then by value."""
     return Collect(column, "collect_list", distinct=False)
 
 

@@ -1,12 +1,13 @@
-"""mode, heavy_hitters: exact, holistic and pseudo-differential (TH 6.2.2.2, 6.2.4).
+"""mode and heavy_hitters: exact, holistic and pseudo-differential (TH 6.2.2.2, 6.2.4).
 
-    partial  the distinct values, sorted, and how often each is there
-    merge    counts of equal values add up; taken off again they subtract, to the last row
-    window   spans of values over the windows (spans.py): no window is looked at by itself
+    partial  the distinct values, sorted, and the count of each
+    merge    adds the counts of equal values; the inverse subtracts them, exactly
+    window   spans of values over the windows (spans.py), without scanning each window
 
-The thesis' panes hold the same table of (value, count): it shrinks what repeats, but has no bound.
+Panes in the thesis hold the same table of (value, count). It is smaller than its input if values repeat, but has no
+bound.
 
-A share is the fraction that its decimal digits say: 0.07 is 7/100, and 7 of 100 rows have it.
+A share is the decimal fraction as it is written: 0.07 is exactly 7/100, so 7 of 100 rows reach it.
 
 >>> import numpy as np, pyarrow as pa
 >>> kernel = heavy_hitters("ip", 0.4).bind(pa.schema([("ip", pa.string())]))
@@ -43,7 +44,7 @@ def hit_type(type: pa.DataType) -> pa.DataType:
 
 
 class Counts(Algebra):
-    """Two lists a row: values and counts, which are never zero."""
+    """Two lists per row: the values and their counts, which are never zero."""
 
     exact_inverse = True
 
@@ -104,7 +105,7 @@ class Counts(Algebra):
         return restored(pa.concat_arrays(parts), chains)
 
     def lower(self, partial: Partial) -> pa.Array:
-        """Each row is an answer, and each of its entries a span of that answer alone."""
+        """The results of partials. Each row is an answer, and each of its entries a span over that answer alone."""
         values, counts = partial
         begin = offsets(lengths(values))
         row, count = np.repeat(np.arange(len(values)), np.diff(begin)), counts.flatten().to_numpy()
@@ -115,18 +116,18 @@ class Counts(Algebra):
 
     @abstractmethod
     def answer(self, spans: Spans, found: Keys, total: Ints) -> pa.Array:
-        """Results of answers 0 .. len(total) - 1, which hold so many rows; codes of spans are places in found.key."""
+        """The results of answers with `total` rows each. The codes of spans are positions in found.key."""
 
 
 class MostFrequent(Counts):
-    """The value with the largest count, of several the smallest."""
+    """The value with the largest count; the smallest value if several have it."""
 
     def __init__(self, type: pa.DataType, label: str) -> None:
         super().__init__(type, label)
         self.result = type
 
     def answer(self, spans: Spans, found: Keys, total: Ints) -> pa.Array:
-        """Count and code share one integer: first the larger count, then the smaller code."""
+        """Packs count and code into one integer, so that the largest has the largest count, then the smallest code."""
         size = max(len(found.key), 1)
         best = highest(spans, spans.times * size + (size - 1 - spans.code), len(total))
         seen = best >= 0
@@ -134,7 +135,7 @@ class MostFrequent(Counts):
 
 
 class FrequentEnough(Counts):
-    """The values with at least a share of the rows, largest count first, then the smallest value."""
+    """The values with at least a share of the rows: largest count first, then smallest value first."""
 
     def __init__(self, type: pa.DataType, label: str, share: Fraction) -> None:
         super().__init__(type, label)
@@ -142,7 +143,7 @@ class FrequentEnough(Counts):
         self.result = hit_type(type)
 
     def answer(self, spans: Spans, found: Keys, total: Ints) -> pa.Array:
-        """A span is laid out over its answers only if it is frequent enough for one of them."""
+        """Expands a span over its answers only if its count suffices for at least one of them."""
         least = -(-total * self.share.numerator // self.share.denominator)
         if len(spans.code):
             (easiest,) = idempotent((least,), _smaller, spans.first, spans.stop)
@@ -162,7 +163,7 @@ def _smaller(a: Columns, b: Columns) -> Columns:
 
 @dataclass(frozen=True)
 class PseudoDifferential(Aggregate):
-    """What mode and heavy_hitters declare: what is kept can be taken off, and has no bound."""
+    """Base of mode and heavy_hitters: partials can be subtracted, and have no bound."""
 
     @property
     def bounded(self) -> bool:
@@ -206,10 +207,10 @@ def fraction(share: float) -> Fraction:
 
 
 def mode(column: str) -> Aggregate:
-    """The most frequent value, of several the smallest; of the column's type."""
+    """The most frequent value, or the smallest of several. The type is that of the column."""
     return Mode(column)
 
 
 def heavy_hitters(column: str, share: float) -> Aggregate:
-    """The values that at least a share of the rows have, nulls aside: a list of (value, count), largest count first."""
+    """The values of at least this share of the rows, without nulls: a list of (value, count), largest count first."""
     return HeavyHitters(column, share)

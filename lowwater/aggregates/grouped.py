@@ -1,8 +1,8 @@
-"""Partial aggregates by (group, slot): the one table that sources fill, shuffles carry, state keeps and windows read.
+"""Partial aggregates by (group, slot): the table that ingest fills, shuffles carry, state keeps and windows read.
 
-A slot is an integer on the time axis: a pane of Paned-WID, a window id of WID. Rows are distinct and sorted by
-(group, slot), so that a window of a group is a contiguous run of rows. Group keys of any type are kept once, in `keys`;
-rows refer to them by position.
+A slot is an integer on the time axis: a pane of Paned-WID, or a window id of WID. Rows are distinct and sorted by
+(group, slot), so that a window of a group is a contiguous range of rows. Group keys of any type are kept once, in
+`keys`, and rows refer to them by position.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Grouped:
         return len(self.group)
 
     def where(self, keep: npt.NDArray[np.bool_]) -> Grouped:
-        """The rows of a mask; groups that lose all their rows are forgotten, so that silent groups leave the state."""
+        """The rows of a mask. Groups without rows are dropped, so that silent groups leave the state."""
         return self if keep.all() else self.take(np.flatnonzero(keep))
 
     def take(self, rows: npt.NDArray[np.intp]) -> Grouped:
-        """Some rows, in order."""
+        """The given rows, in order."""
         group = self.group[rows]
         used = np.zeros(self.keys.num_rows, bool)
         used[group] = True
@@ -51,7 +51,7 @@ class Grouped:
         return Grouped(keys, renumber[group], self.slot[rows], partials)
 
     def tables(self, algebras: Sequence[Algebra]) -> dict[str, pa.Table]:
-        """As Arrow, for shuffles and state."""
+        """Arrow tables for shuffles and state."""
         columns: dict[str, pa.Array] = {"group": pa.array(self.group), "slot": pa.array(self.slot)}
         for i, (algebra, partial) in enumerate(zip(algebras, self.partials, strict=True)):
             for j, (field, column) in enumerate(zip(algebra.fields, partial, strict=True)):
@@ -70,7 +70,7 @@ class Grouped:
 
 @dataclass(frozen=True)
 class GroupedCodec:
-    """How partials become tables of the state, and come back."""
+    """Turns partials into tables of the state, and back."""
 
     algebras: Sequence[Algebra]
 
@@ -96,7 +96,7 @@ def lift(
 
 
 def merge(parts: Sequence[Grouped], algebras: Sequence[Algebra]) -> Grouped:
-    """One table of several; rows of the same (group, slot) are combined. The order of parts does not matter."""
+    """Merges several tables. Rows of the same (group, slot) are combined; the order of parts does not matter."""
     if len(parts) == 1:
         return parts[0]
     together = gather(parts)
@@ -106,9 +106,9 @@ def merge(parts: Sequence[Grouped], algebras: Sequence[Algebra]) -> Grouped:
 def regroup(
     keys: pa.Table, group: Codes, slot: Slots, partials: Sequence[Partial], algebras: Sequence[Algebra]
 ) -> Grouped:
-    """Combines rows of the same (group, slot) and sorts."""
+    """Combines rows of the same (group, slot), and sorts them."""
     cell, cell_group, cell_slot, is_distinct = _cells(group, slot)
-    if is_distinct:  # nothing to combine: only the order changes
+    if is_distinct:  # there is nothing to combine, so only the order changes
         at = np.empty(len(cell), np.intp)
         at[cell] = np.arange(len(cell))
         reduced = tuple(tuple(take(column, at) for column in partial) for partial in partials)
@@ -118,7 +118,7 @@ def regroup(
 
 
 def gather(parts: Sequence[Grouped]) -> Grouped:
-    """Rows of all parts under one numbering of the groups, neither combined nor sorted."""
+    """The rows of all parts with a common numbering of the groups, neither combined nor sorted."""
     keys = stack([part.keys for part in parts])
     code, distinct = factorise(keys)
     offsets = np.cumsum([0] + [part.keys.num_rows for part in parts])
@@ -130,9 +130,9 @@ def gather(parts: Sequence[Grouped]) -> Grouped:
 
 
 def split(grouped: Grouped, shard: Codes, shards: int) -> list[Grouped]:
-    """One table per shard; `shard` holds the shard of each group. Groups without rows are left out.
+    """Splits a table by shard. `shard` contains the shard of each group. Groups without rows are left out.
 
-    Rows and groups are sorted by shard once; each shard gets a slice of both.
+    Rows and groups are sorted by shard once, and each shard gets a slice of both.
     """
     if shards == 1:
         return [grouped]
@@ -159,9 +159,10 @@ def split(grouped: Grouped, shard: Codes, shards: int) -> list[Grouped]:
 
 
 def _cells(group: Codes, slot: Slots) -> tuple[npt.NDArray[np.intp], Codes, Slots, bool]:
-    """Numbers the distinct (group, slot) pairs in sorted order: the cell of each row, then group and slot of each cell.
+    """Numbers the distinct (group, slot) pairs in sorted order.
 
-    When the pairs are dense, numbering goes through a table of all cells instead of a sort.
+    Returns the cell of each row, the group and the slot of each cell, and whether all pairs are distinct. If the pairs
+    are dense, a table of all possible cells replaces the sort.
     """
     n = len(group)
     if not n:
@@ -195,7 +196,7 @@ def _cells(group: Codes, slot: Slots) -> tuple[npt.NDArray[np.intp], Codes, Slot
 
 
 def factorise(keys: pa.Table) -> tuple[Codes, pa.Table]:
-    """Codes 0..g-1 of the rows of a table and its distinct rows. Null is a value; NaN equals NaN, -0.0 equals 0.0."""
+    """The code 0..g-1 of each row, and the distinct rows. Null is a value; NaN equals NaN, -0.0 equals 0.0."""
     if not keys.num_columns:
         return np.zeros(keys.num_rows, np.int64), keys.slice(0, 1)
     code: Codes | None = None
@@ -268,11 +269,11 @@ def cover(
 def runs(
     grouped: Grouped, group: Codes, first: Slots, stop: Slots
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """For each (group, [first, stop)) the contiguous rows [lo, hi) whose slots lie in it."""
+    """For each (group, [first, stop)), the contiguous rows [lo, hi) whose slots are in that range."""
     low, high = int(grouped.slot.min()), int(grouped.slot.max())
     slot, first, stop = grouped.slot - low, np.clip(first, low, high + 1) - low, np.clip(stop, low, high + 1) - low
     width = high - low + 2
-    if (grouped.keys.num_rows + 1) * width >= 1 << 62:  # times too sparse for one integer code: ranks take their place
+    if (grouped.keys.num_rows + 1) * width >= 1 << 62:  # slots are too sparse for one integer code, so use their ranks
         known = np.unique(slot)
         slot, first, stop = np.searchsorted(known, slot), np.searchsorted(known, first), np.searchsorted(known, stop)
         width = len(known) + 1
@@ -282,7 +283,7 @@ def runs(
 
 
 def matched(keys: pa.Table, known: pa.Table) -> Codes:
-    """For each row of `keys` its position among the distinct rows of `known`, -1 where it is not there."""
+    """For each row of `keys`, its position among the distinct rows of `known`, or -1 if it is not among them."""
     code, _ = factorise(stack([known, keys]))
     if not len(code):
         return code
@@ -292,15 +293,15 @@ def matched(keys: pa.Table, known: pa.Table) -> Codes:
 
 
 def pick(keys: pa.Table, at: npt.NDArray[np.int64]) -> pa.Table:
-    """Rows of a key table by position; a table without columns only has a number of rows."""
+    """Rows of a key table by position. The table can have no columns, only a number of rows."""
     return keys.take(pa.array(at)) if keys.num_columns else without_columns(len(at))
 
 
 def stack(keys: Sequence[pa.Table]) -> pa.Table:
-    """Key tables one after the other."""
+    """The concatenation of key tables."""
     return pa.concat_tables(keys) if keys[0].num_columns else without_columns(sum(key.num_rows for key in keys))
 
 
 def without_columns(rows: int) -> pa.Table:
-    """A table of so many rows and no columns: the keys of a query without GROUP BY."""
+    """A table with this number of rows and no columns: the keys of a query without GROUP BY."""
     return pa.table({"": pa.nulls(rows)}).select([])

@@ -1,13 +1,13 @@
-"""median, quantile, count_distinct, all exact: holistic aggregates (TH 6.2.2.1).
+"""median, quantile and count_distinct: exact, holistic aggregates (TH 6.2.2.1).
 
     quantile        partial: the values, sorted            a range: k-th smallest by the wavelet matrix
-    count_distinct  partial: the distinct values, sorted   a range: the values whose spans are over it
+    count_distinct  partial: the distinct values, sorted   a range: the values whose spans cover it
 
-A partial is one large list per row (int64 offsets, as all values of a state may exceed 2**31) and grows with its
-input. None is differential: the thesis asks that what is kept be smaller than its input, which the values are not; and
-a set of distinct values forgets how often each was there.
+A partial is one large list per row (with int64 offsets, because the values of a state can exceed 2**31) and grows with
+its input. Neither aggregate is differential. The thesis requires a partial to be smaller than its input, which a list
+of all values is not. A set of distinct values does not know how often each value occurred.
 
-Lists are sorted together, by the keys of their values (sorting.py).
+All lists are sorted together, by the keys of their values (sorting.py).
 
 >>> import numpy as np, pyarrow as pa
 >>> kernel = median("price").bind(pa.schema([("price", pa.int32())]))
@@ -46,14 +46,14 @@ def lengths(lists: pa.Array) -> Ints:
 
 
 def as_lists(values: pa.Array, offset: Ints, type: pa.DataType, label: str) -> pa.Array:
-    """Results that are lists: answer i is values[offset[i]:offset[i+1]]. Spark's lists have 32-bit offsets."""
+    """Results that are lists: result i is values[offset[i]:offset[i+1]]. Spark's lists have 32-bit offsets."""
     if len(values) > LONGEST:
         raise BadAggregate(f"{label} would answer with {len(values):,} values at once; use shorter windows or batches.")
     return pa.ListArray.from_arrays(pa.array(offset, pa.int32()), values, type=type)
 
 
 class Lists(Algebra):
-    """A partial is a sorted list of values; subclasses say whether equal values are kept once."""
+    """Base of kernels whose partial is a sorted list of values. With `unique`, equal values are kept once."""
 
     unique = False
 
@@ -69,7 +69,7 @@ class Lists(Algebra):
         return self._listed(lists.flatten(), np.repeat(group, lengths(lists)), n)
 
     def admit(self, values: pa.Array) -> pa.Array:
-        """Values as the lists hold them."""
+        """Converts values to the type of the lists."""
         return values
 
     def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
@@ -79,7 +79,7 @@ class Lists(Algebra):
 
     @abstractmethod
     def over(self, values: pa.Array, lo: Ints, hi: Ints) -> pa.Array:
-        """The result over values[lo:hi], for many ranges, which may be empty."""
+        """The results over values[lo:hi] for many ranges, which can be empty."""
 
     def _listed(self, values: pa.Array, group: Group, n: int) -> Partial:
         known = keys(values)
@@ -92,21 +92,21 @@ class Lists(Algebra):
 
 
 def neighbours(n: Ints, q: float) -> tuple[Ints, Ints, Doubles]:
-    """The places around (n - 1) * q of n sorted values, and how far it is from the one to the other."""
+    """The positions below and above (n - 1) * q among n sorted values, and the weight of the upper one."""
     place = np.maximum(n - 1, 0) * q
     below = np.floor(place).astype(np.int64)
     return below, np.ceil(place).astype(np.int64), place - below
 
 
 def between(below: Doubles, above: Doubles, weight: Doubles, seen: npt.NDArray[np.bool_]) -> pa.Array:
-    """Weighted, not below + (above - below) * weight, which overflows; equal neighbours (infinities) stay."""
+    """The weighted mean, in a form that does not overflow. Equal values, also infinities, stay as they are."""
     with np.errstate(invalid="ignore"):
         mixed = below * (1 - weight) + above * weight
     return nullable(np.where(below == above, below, mixed), seen)
 
 
 class Sorted(Lists):
-    """Quantiles by linear interpolation between the neighbours of (n - 1) * q, as Spark's percentile."""
+    """Quantiles by linear interpolation around (n - 1) * q, as in Spark's percentile."""
 
     result = pa.float64()
 
@@ -132,9 +132,9 @@ class Sorted(Lists):
         return between(first, second, weight, hi > lo)
 
     def _sorted(self, flat: npt.NDArray[np.float64], begin: Ints) -> pa.Array:
-        """Each list is sorted, so its k-th smallest is at its k-th place."""
+        """The quantiles of sorted lists: the k-th smallest value is at position k."""
         below, above, weight = neighbours(np.diff(begin), self.q)
-        flat = np.append(flat, 0.0)  # at least one to look at, where no list has any
+        flat = np.append(flat, 0.0)  # so that there is a value to take if all lists are empty
         first, second = (flat.take(begin[:-1] + k, mode="clip") for k in (below, above))
         return between(first, second, weight, begin[1:] > begin[:-1])
 
@@ -149,7 +149,7 @@ class Distinct(Lists):
         return pa.array(lengths(partial[0]))
 
     def over(self, values: pa.Array, lo: Ints, hi: Ints) -> pa.Array:
-        """Every value that comes and goes is one more and one less."""
+        """Adds one where the span of a value begins, subtracts one where it ends, and sums up."""
         out = np.zeros(len(lo), np.int64)
         code, _ = codes(keys(values).key, lo, hi)
         for chain in ascending(lo, hi):
@@ -161,7 +161,7 @@ class Distinct(Lists):
 
 @dataclass(frozen=True)
 class Holistic(Aggregate):
-    """What all aggregates of this module declare."""
+    """Base of holistic aggregates without an inverse."""
 
     @property
     def bounded(self) -> bool:
@@ -204,7 +204,7 @@ class CountDistinct(Holistic):
 
 
 def median(column: str) -> Aggregate:
-    """The middle value, or the mean of the two in the middle; double."""
+    """The middle value, or the mean of the two middle values; double."""
     return Quantile(column, 0.5, "median")
 
 
@@ -214,5 +214,5 @@ def quantile(column: str, q: float) -> Aggregate:
 
 
 def count_distinct(column: str) -> Aggregate:
-    """How many different values there are, nulls aside."""
+    """The number of distinct values, without nulls."""
     return CountDistinct(column)

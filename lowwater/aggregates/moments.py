@@ -1,12 +1,12 @@
-"""variance, var_pop, stddev, stddev_pop, center_of_mass: bounded and full-differential (TH 6.2.2).
+"""variance, var_pop, stddev, stddev_pop and center_of_mass: bounded and full-differential (TH 6.2.2).
 
     of        partial                                    merge
-    variance  n, mean, m2 with m2 = sum((x - mean)**2)   Chan et al.: distances of the two means, never sums of
-                                                         squares, which lose all digits to a large mean
+    variance  n, mean, m2 with m2 = sum((x - mean)**2)   Chan et al.: by the distance of the two means. Sums of squares
+                                                         would lose all digits if the mean is large
     centre    n, sum(w), sum(x w)                        +
 
-Windows are rolled up by doubling over panes. Nulls do not count; null without a value, for the sample forms with one
-value only, and for a centre without weight. All numbers become doubles.
+Windows are rolled up by doubling over panes. Nulls are ignored. The result is null without a value, for the sample
+forms with only one value, and for a centre with total weight 0. All numbers become doubles.
 
 Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances (1979).
 
@@ -38,7 +38,7 @@ class Moments(Doubles):
     fields = (column_of("n", pa.int64()), column_of("mean", pa.float64()), column_of("m2", pa.float64()))
 
     def gather(self, values: npt.NDArray[np.float64], group: Group, n: int) -> Partial:
-        """Two passes: the mean first, then distances from it."""
+        """Computes the mean in a first pass and the distances from it in a second."""
         return self.combine((np.ones(len(values), np.int64), values, np.zeros(len(values))), group, n)
 
     def combine(self, partial: Partial, group: Group, n: int) -> Partial:
@@ -71,7 +71,7 @@ class Moments(Doubles):
 
 
 class Centre(FloatTotal):
-    """n, the weight and the moment. A row counts where neither value nor weight is null."""
+    """n, the total weight and the moment. Rows with a null value or a null weight are ignored."""
 
     fields = (column_of("n", pa.int64()), column_of("weight", pa.float64()), column_of("moment", pa.float64()))
 
@@ -90,14 +90,14 @@ def _centre(n: Times, weight: npt.NDArray[np.float64], moment: npt.NDArray[np.fl
 
 
 def _spread(n: Times, mean: npt.NDArray[np.float64], m2: npt.NDArray[np.float64], ddof: int, root: bool) -> pa.Array:
-    """m2 / (n - ddof), or its root; null where the divisor is not positive, as in Spark."""
+    """m2 / (n - ddof), or its square root; null if the divisor is not positive, as in Spark."""
     variance = m2 / np.maximum(n - ddof, 1)
     return nullable(np.sqrt(variance) if root else variance, n > ddof)
 
 
 @dataclass(frozen=True)
 class Variance(FullDifferential):
-    """Over n - ddof, and the root of it where `root`; computed in doubles for every type of number."""
+    """A variance with divisor n - ddof, or with `root` its square root. Computed in doubles for all numbers."""
 
     function: str
     ddof: int
@@ -129,25 +129,25 @@ class CenterOfMass(FullDifferential):
 
 
 def variance(column: str) -> Aggregate:
-    """Sample variance, over n - 1; null for a single value."""
+    """Sample variance, with divisor n - 1; null for a single value."""
     return Variance(column, "variance", ddof=1, root=False)
 
 
 def var_pop(column: str) -> Aggregate:
-    """Population variance, over n."""
+    """Population variance, with divisor n."""
     return Variance(column, "var_pop", ddof=0, root=False)
 
 
 def stddev(column: str) -> Aggregate:
-    """Root of the sample variance; null for a single value."""
+    """Square root of the sample variance; null for a single value."""
     return Variance(column, "stddev", ddof=1, root=True)
 
 
 def stddev_pop(column: str) -> Aggregate:
-    """Root of the population variance."""
+    """Square root of the population variance."""
     return Variance(column, "stddev_pop", ddof=0, root=True)
 
 
 def center_of_mass(column: str, weight: str) -> Aggregate:
-    """sum(column * weight) / sum(weight), double; null where the weights add up to nothing."""
+    """sum(column * weight) / sum(weight), double; null if the weights add up to 0."""
     return CenterOfMass(column, weight)

@@ -1,9 +1,9 @@
-"""Arrow values as NumPy keys that compare as Spark orders the values: NaN above every number, 0.0 equal to -0.0.
+"""Arrow values as NumPy keys with the order that Spark gives the values: NaN above all numbers, 0.0 equal to -0.0.
 
-    keys(values)   numbers, times, booleans: the value itself as a number; all else: its dense rank
-    dense(values)  the rank of each value among the distinct ones, and the distinct ones in order
+    keys(values)   for numbers, times and booleans the value itself as a number; for other types its dense rank
+    dense(values)  the rank of each value among the distinct values, and the distinct values in order
 
-Keys of ranked types mean something only beside the array they were made from; `Keys.decode` belongs to it.
+Keys that are ranks are only meaningful for the array from which they were made. `Keys.decode` turns them back.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Rows = npt.NDArray[np.bool_] | slice
 
 
 class Keys(NamedTuple):
-    """`key[i]` stands for value i; `decode` gives the values of any of these keys back."""
+    """`key[i]` is the key of value i. `decode` turns any of these keys into values."""
 
     key: npt.NDArray[Any]
     decode: Callable[[npt.NDArray[Any]], pa.Array]
 
 
 def present(values: pa.Array) -> Rows:
-    """Index of the rows that are not null: all of them at no cost when there is no null."""
+    """An index of the rows that are not null. It is a slice, at no cost, if there is no null."""
     if values.null_count == 0:
         return slice(None)
     mask: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
@@ -38,7 +38,7 @@ def present(values: pa.Array) -> Rows:
 
 
 def complete(values: pa.Array) -> tuple[pa.Array, Rows]:
-    """The values that are not null and their rows; of several columns those where none is."""
+    """The values that are not null, and their rows. Of several columns, the rows where no column is null."""
     if not pa.types.is_struct(values.type):
         return values.drop_null(), present(values)
     if not any(column.null_count for column in values.flatten()):
@@ -49,7 +49,7 @@ def complete(values: pa.Array) -> tuple[pa.Array, Rows]:
 
 
 def spread(values: pa.Array, seen: npt.NDArray[np.bool_]) -> pa.Array:
-    """Values at the rows that were seen, in order; null elsewhere."""
+    """Puts values at the rows in `seen`, in order, and null elsewhere."""
     return values if seen.all() else values.take(pa.array(np.cumsum(seen) - 1, mask=~seen))
 
 
@@ -63,7 +63,7 @@ def keys(values: pa.Array) -> Keys:
     """Ordered keys of values without nulls."""
     type = values.type
     if pa.types.is_floating(type):
-        # + 0 makes -0.0 one with 0.0
+        # + 0 turns -0.0 into 0.0
         return Keys(values.to_numpy(), lambda key: pa.array(key + key.dtype.type(0), type))
     if pa.types.is_integer(type):
         return Keys(values.to_numpy(), lambda key: pa.array(key, type))
@@ -81,8 +81,8 @@ def keys(values: pa.Array) -> Keys:
 def dense(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """(rank, distinct): distinct is sorted, distinct[rank[i]] is value i; no nulls.
 
-    Floats are sorted, as hashing would keep 0.0 apart from -0.0 and one NaN from another; other types are hashed
-    first, so that only the distinct ones are sorted.
+    Floats are sorted, because hashing would distinguish 0.0 from -0.0 and one NaN from another. Other types are hashed
+    first, so that only the distinct values are sorted.
     """
     if pa.types.is_floating(values.type):
         distinct, rank = np.unique(values.to_numpy() + values.type.to_pandas_dtype()(0), return_inverse=True)
@@ -95,7 +95,7 @@ def dense(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
 
 
 def begins(key: npt.NDArray[Any], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Where a value is not the one before it in its segment, for keys sorted by segment. All NaN are one value."""
+    """A mask of the keys that differ from the one before them in their segment. All NaN are equal."""
     new = np.ones(len(key), np.bool_)
     if len(key):
         new[1:] = key[1:] != key[:-1]
@@ -106,7 +106,7 @@ def begins(key: npt.NDArray[Any], offset: npt.NDArray[np.int64]) -> npt.NDArray[
 
 
 def above(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Where key a comes after key b."""
+    """A mask of the rows where key a comes after key b."""
     later: npt.NDArray[np.bool_] = a > b
     return later | (np.isnan(a) & ~np.isnan(b)) if a.dtype.kind == "f" else later
 
@@ -117,7 +117,7 @@ def refuse(label: str, type: pa.DataType | None, wants: str) -> BadAggregate:
 
 
 def is_number(type: pa.DataType | None) -> bool:
-    """Integers, decimals and doubles that int64 or float64 can stand for."""
+    """Whether int64 or float64 can represent the values: integers except uint64, decimals, floats."""
     return type is not None and (
         (pa.types.is_integer(type) and type != pa.uint64())
         or pa.types.is_float32(type)
@@ -127,7 +127,7 @@ def is_number(type: pa.DataType | None) -> bool:
 
 
 def is_ordered(type: pa.DataType | None) -> bool:
-    """Types whose values Spark can sort and Arrow can rank."""
+    """Whether Spark can sort the values and Arrow can rank them."""
     if type is None:
         return False
     text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
@@ -138,7 +138,7 @@ def is_ordered(type: pa.DataType | None) -> bool:
 
 
 def ordered_type(label: str, type: pa.DataType | None) -> pa.DataType:
-    """The type, if its values have an order; otherwise the refusal that all such aggregates share."""
+    """The type, if its values have an order. Otherwise raises the refusal that these aggregates share."""
     if not is_ordered(type):
         raise refuse(label, type, "a column of numbers, booleans, times, strings or binaries")
     return type

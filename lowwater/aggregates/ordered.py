@@ -1,13 +1,13 @@
-"""min, max, first, last: bounded aggregates that choose a value; none is differential (TH 6.2.2).
+"""min, max, first and last: bounded aggregates that choose a value; none is differential (TH 6.2.2).
 
     min, max     partial: value          the smallest, the largest; NaN is larger than any number
     first, last  partial: time, value    the value at the smallest, the largest time of the progressing attribute
 
-A merge chooses by order alone, so it is idempotent and commutative: the result never depends on arrival order. Where
-several values share the first time the smallest is taken, where they share the last time the largest. Nulls are passed
-over; a partial that has seen nothing else holds null. The result has the type of the column.
+A merge chooses by order alone, so it is idempotent and commutative, and the result never depends on arrival order. Of
+several values at the first time, `first` takes the smallest; of several at the last time, `last` takes the largest.
+Nulls are ignored, and a partial without another value holds null. The result has the type of the column.
 
-Values are compared through keys (order.py), so every type is reduced as a column of numbers.
+Values are compared by their keys (order.py), so every type is reduced as a column of numbers.
 
 >>> import numpy as np, pyarrow as pa
 >>> kernel = last("name").bind(pa.schema([("name", pa.string())]))
@@ -34,10 +34,10 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Side:
-    """Which end of the order wins.
+    """The end of the order that wins: the largest or the smallest value.
 
-    NumPy's maximum lets NaN win and fmin lets it lose: exactly NaN as the largest value. Their identities are then
-    -inf and NaN; for integers the ends of the type.
+    NaN is the largest value, as in NumPy's `maximum` (NaN wins) and `fmin` (NaN loses). The identities are -inf and
+    NaN; for integers they are the limits of the type.
     """
 
     largest: bool
@@ -53,36 +53,36 @@ class Side:
         return np.iinfo(dtype).min if self.largest else np.iinfo(dtype).max
 
     def by_group(self, key: npt.NDArray[Any], group: Group, n: int) -> npt.NDArray[Any]:
-        """The winning key of each group; the identity where a group has none."""
+        """The winning key of each group, or the identity for a group without keys."""
         out = np.full(n, self.identity(key.dtype), key.dtype)
         with np.errstate(invalid="ignore"):
             self.choose(key.dtype).at(out, group, key)
         return out
 
     def by_row(self, key: npt.NDArray[Any], rows: Any, n: int) -> npt.NDArray[Any]:
-        """Keys at the rows that have one, the identity elsewhere."""
+        """Keys at the given rows, and the identity elsewhere."""
         out = np.full(n, self.identity(key.dtype), key.dtype)
         out[rows] = key
         return out
 
 
 def _decoded(chosen: npt.NDArray[Any], values: Keys, seen: npt.NDArray[np.bool_]) -> pa.Array:
-    """Identities of what was not seen need not be keys of anything, so only the others are decoded."""
+    """Decodes the chosen keys where a value was seen. Other rows hold identities, which may not be valid keys."""
     return spread(values.decode(chosen[seen]), seen)
 
 
 def _seen(rows: Any, group: Group, n: int) -> npt.NDArray[np.bool_]:
-    """Groups with a value. Every group has a row, so without nulls nothing is counted."""
+    """A mask of the groups with a value. Every group has a row, so without nulls all groups have one."""
     return np.ones(n, np.bool_) if isinstance(rows, slice) else np.bincount(group[rows], minlength=n) > 0
 
 
 def _seen_in(rows: Any, lo: Group, hi: Group) -> npt.NDArray[np.bool_]:
-    """Ranges with a value."""
+    """A mask of the ranges with a value."""
     return np.ones(len(lo), np.bool_) if isinstance(rows, slice) else prefix(rows, lo, hi) > 0
 
 
 class Extreme(Algebra):
-    """The partial of min and max is the value itself, so rows are partials of one row each."""
+    """min and max. The partial is the value itself, so a row is a partial of one row."""
 
     def __init__(self, type: pa.DataType, side: Side) -> None:
         self.result = type
@@ -112,7 +112,7 @@ class Extreme(Algebra):
 
 
 class Edge(Algebra):
-    """The partial of first and last is (time, value), chosen lexicographically; time is 0 where the value is null."""
+    """first and last. The partial is (time, value), compared lexicographically; time is 0 if the value is null."""
 
     def __init__(self, type: pa.DataType, side: Side) -> None:
         self.result = type
@@ -123,7 +123,7 @@ class Edge(Algebra):
         return self.combine((time, values), group, n)
 
     def combine(self, partial: Partial, group: Group, n: int) -> Partial:
-        """The time first, then the value among the rows at that time."""
+        """Chooses the time first, and then the value among the rows at that time."""
         time, values = partial
         rows, known = present(values), keys(values.drop_null())
         seen = _seen(rows, group, n)
@@ -144,7 +144,7 @@ class Edge(Algebra):
         return partial[1]
 
     def _wins(self, a: Columns, b: Columns) -> Columns:
-        """Identities lose on both columns: also against a true value at the very end of time they tie and lose."""
+        """Merges by time, then by value. An identity loses on both columns, even against a value at the last tick."""
         time = self.side.choose(a[0].dtype)(a[0], b[0])
         tied = self.side.choose(a[1].dtype)(a[1], b[1])
         return time, np.where(a[0] == b[0], tied, np.where(a[0] == time, a[1], b[1]))
@@ -168,7 +168,7 @@ class Choice(BoundedOnly):
 
 
 def min(column: str) -> Aggregate:
-    """The smallest value; NaN only where there is nothing else."""
+    """The smallest value; NaN only if all values are NaN."""
     return Choice(column, "min", largest=False, by_time=False)
 
 
@@ -178,10 +178,10 @@ def max(column: str) -> Aggregate:
 
 
 def first(column: str) -> Aggregate:
-    """The value at the smallest time; of several there the smallest."""
+    """The value at the smallest time, or the smallest of several such values."""
     return Choice(column, "first", largest=False, by_time=True)
 
 
 def last(column: str) -> Aggregate:
-    """The value at the largest time; of several there the largest."""
+    """The value at the largest time, or the largest of several such values."""
     return Choice(column, "last", largest=True, by_time=True)

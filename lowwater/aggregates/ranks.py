@@ -1,14 +1,14 @@
 """Order statistics over many ranges at once.
 
-    smallest(key, lo, hi, of, k)  the k-th smallest of keys of any kind, of range number `of`; k = 0 is the minimum
-    kth(code, lo, hi, k)          the same for integers from 0 on, O((n + q) log max(code))
+    smallest(key, lo, hi, of, k)  the k-th smallest key of range number `of`, for any keys; k = 0 is the minimum
+    kth(code, lo, hi, k)          the same for non-negative integers, in O((n + q) log max(code))
 
-`kth` is a wavelet matrix, answered while it is built.
+`kth` answers queries with a wavelet matrix while it is built.
 
-Level by level from the highest bit, the sequence is parted stably into codes with bit 0 and then codes with bit 1. A
-range stays a range on either side: its zeros are at zeros_before[lo] .. zeros_before[hi], its ones follow all zeros.
-A query walks down one side per level. As all queries walk together, a level is forgotten once they have passed it:
-memory is O(n + q), not O(n log n).
+Level by level from the highest bit, the sequence is partitioned stably into codes with bit 0, then codes with bit 1. A
+range stays a range on both sides: its zeros are at zeros_before[lo] .. zeros_before[hi], and its ones follow all zeros.
+A query follows one side per level. All queries proceed together, so a level can be discarded once they have passed it,
+and memory is O(n + q) instead of O(n log n).
 
 Claude, Navarro, Ordonez: The wavelet matrix (2015).
 
@@ -32,19 +32,19 @@ from lowwater.aggregates.sorting import apart, explode, offsets, rank_each, sort
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[Any]
-"""Integers from 0 on, of any width."""
+"""Non-negative integers of any width."""
 Positions = npt.NDArray[Any]
 
 
 FEW_TIMES = 4
-"""Up to so many copies of each key it is cheaper to sort the ranges themselves than to build the matrix."""
+"""If keys are in at most this many ranges on average, sorting the ranges is cheaper than building the matrix."""
 
 
 def smallest(key: npt.NDArray[Any], lo: Ints, hi: Ints, of: Ints, k: Ints) -> npt.NDArray[Any]:
     """The k-th smallest of key[lo[of]:hi[of]], 0 <= k < hi[of] - lo[of].
 
-    Ranges that share no key, such as windows of different groups, need no common order: codes are ranks among the keys
-    that are joined by ranges, so the matrix has only as many levels as the largest of these sets needs.
+    Ranges that share no key, such as windows of different groups, need no common order. Codes are ranks within sections
+    that no range crosses, so the matrix has only as many levels as the largest section needs.
     """
     if int((hi - lo).sum()) <= FEW_TIMES * len(key):
         begin = offsets(hi - lo)
@@ -58,8 +58,8 @@ def smallest(key: npt.NDArray[Any], lo: Ints, hi: Ints, of: Ints, k: Ints) -> np
 def kth(code: Codes, lo: Positions, hi: Positions, k: Ints) -> Ints:
     """The k-th smallest of code[lo:hi], 0 <= k < hi - lo.
 
-    If the range has more than k zeros at this bit, the answer is among them; otherwise its bit is 1 and the zeros are
-    smaller, so they are counted off k.
+    If the range has more than k zeros at a bit, the answer is among them. Otherwise the bit of the answer is 1, and the
+    zeros, which are smaller, are subtracted from k.
     """
     lo, hi, k = _positions(code, lo), _positions(code, hi), _positions(code, k)
     out = np.zeros(len(lo), np.int64)
@@ -92,7 +92,7 @@ def _levels(code: Codes, bits: int) -> Iterator[tuple[int, Positions, Any]]:
 
 
 def _width(code: Codes) -> type[np.signedinteger[Any]]:
-    """Half the memory where it suffices: the look-ups are random, so what fits into the cache decides."""
+    """int32 if it suffices. Look-ups are random, so a table that fits into the CPU cache is faster."""
     return np.int32 if len(code) < 2**31 - 1 else np.int64
 
 

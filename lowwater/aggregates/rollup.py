@@ -1,19 +1,20 @@
-"""Reduce sorted rows over many contiguous ranges [lo, hi) at once, whichever the aggregate.
+"""Roll-ups: reduce sorted rows over many contiguous ranges [lo, hi) at once, for any aggregate.
 
-Three ways, by what the merge is known to be:
+There are three methods, depending on the properties of the merge:
 
     prefix      a group (exact integers): total[hi] - total[lo]                              O(n + q)
     idempotent  merge(x, x) = x (min, max): two blocks of 2**j that cover the range          O(n log w + q)
-    doubling    associative, nothing else: disjoint blocks of 2**j, the binary digits of w   O((n + q) log w)
+    doubling    only associative: disjoint blocks of 2**j, the binary digits of w            O((n + q) log w)
 
-w is the longest range. The last two never look at a row outside the range and never subtract, so when 1e16 leaves a
-window, a 1 that stays does not vanish with it; and the sum of w doubles is only log2(w) roundings deep.
+w is the longest range. The last two methods never read a row outside the range and never subtract. So a large value
+that leaves a window, such as 1e16, leaves no rounding error behind, and the sum of w doubles is rounded only log2(w)
+times in a row.
 
-For kernels that know nothing but a merge there are also `fold`, all rows of each segment, and `scan`, all rows up to
-each row.
+For kernels that only have a merge there are also `fold`, which reduces all rows of each segment, and `scan`, which
+reduces all rows up to each row.
 
-Blocks come from level tables: level[j][i] merges the rows i .. i + 2**j - 1, made from level[j-1] by one elementwise
-merge. Only one level is alive at a time and no more are built than the longest range needs.
+Blocks come from level tables: level[j][i] merges the rows i .. i + 2**j - 1 and is made from level[j-1] by one
+elementwise merge. Only one level is in memory at a time, and only as many are built as the longest range needs.
 
 >>> import numpy as np
 >>> lo, hi = np.array([0, 1]), np.array([3, 2])
@@ -33,16 +34,16 @@ import numpy.typing as npt
 
 Positions = npt.NDArray[np.intp]
 Columns = tuple[npt.NDArray[Any], ...]
-"""One row of a partial spread over plain NumPy columns of equal length."""
+"""The columns of partials, as NumPy arrays of equal length."""
 Merge = Callable[[Columns, Columns], Columns]
-"""Row by row, left before right: associative, not necessarily commutative."""
+"""Merges row by row, left before right. It is associative, but not necessarily commutative."""
 
 
 def prefix(values: npt.NDArray[Any], lo: Positions, hi: Positions) -> npt.NDArray[np.int64]:
-    """Sums of integers or flags over [lo, hi), which may be empty.
+    """Sums of integers or flags over ranges [lo, hi), which can be empty.
 
-    The running total may wrap around: differences are right modulo 2**64, thus right whenever the sum of the range
-    itself fits into int64. Doubles have no such arithmetic and are refused.
+    The running total may overflow. Differences are right modulo 2**64, and so they are right if the sum of the range
+    fits into int64. This does not hold for doubles, which are refused.
     """
     assert values.dtype.kind in "iub", "prefix sums are for exact integers; doubles go through doubling"
     total = np.zeros(len(values) + 1, np.int64)
@@ -51,10 +52,11 @@ def prefix(values: npt.NDArray[Any], lo: Positions, hi: Positions) -> npt.NDArra
 
 
 def doubling(columns: Columns, merge: Merge, lo: Positions, hi: Positions) -> Columns:
-    """Merge of rows lo..hi-1 in order, for non-empty ranges and any associative merge.
+    """Merges rows lo..hi-1 in order, for non-empty ranges and any associative merge.
 
-    A range of length 0b101 is one block of 1 row followed by one of 4: bits from low to high, positions from left to
-    right. There is no identity: the lowest set bit starts the range, the others are merged on.
+    A range of length 0b101 is one block of 1 row followed by a block of 4: bits from low to high, positions from left
+    to right. No identity element is needed: the lowest set bit starts the range, and the other blocks are merged into
+    it.
     """
     length = _lengths(lo, hi)
     out = tuple(np.empty(len(lo), c.dtype) for c in columns)
@@ -70,9 +72,9 @@ def doubling(columns: Columns, merge: Merge, lo: Positions, hi: Positions) -> Co
 
 
 def idempotent(columns: Columns, merge: Merge, lo: Positions, hi: Positions) -> Columns:
-    """As doubling, for merges that may see a row twice: the two blocks may overlap, so two look-ups per range suffice.
+    """The result of `doubling` for a merge with merge(x, x) = x. The two blocks of a range can overlap.
 
-    Up to five times as fast as doubling on ranges of hundreds of rows: a range touches one level instead of all.
+    Up to five times as fast as doubling on ranges of hundreds of rows, because a range reads one level instead of all.
     """
     length = _lengths(lo, hi)
     out = tuple(np.empty(len(lo), c.dtype) for c in columns)
@@ -83,9 +85,10 @@ def idempotent(columns: Columns, merge: Merge, lo: Positions, hi: Positions) -> 
 
 
 def fold(columns: Columns, merge: Merge, offset: npt.NDArray[np.int64]) -> Columns:
-    """Rows offset[i] .. offset[i+1] - 1 merged to one, in order, for segments that are not empty.
+    """Merges rows offset[i] .. offset[i+1] - 1 into one, in order, for segments that are not empty.
 
-    Neighbours are merged two by two, in all segments at once, until each has one row left: O(n) in log2(longest) steps.
+    Adjacent rows are merged in pairs, in all segments at once, until one row per segment is left: O(n) in
+    log2(longest) steps.
     """
     length = np.diff(offset)
     while length.max(initial=1) > 1:
@@ -101,7 +104,7 @@ def fold(columns: Columns, merge: Merge, offset: npt.NDArray[np.int64]) -> Colum
 
 
 def scan(columns: Columns, merge: Merge) -> Columns:
-    """Row i becomes the merge of rows 0 .. i: pairs first, then what lies between them; O(n) in 2 log2(n) steps."""
+    """Running merges: row i becomes the merge of rows 0 .. i. Pairs first, then the rest; O(n) in 2 log2(n) steps."""
     n = len(columns[0])
     if n < 2:
         return columns
@@ -113,7 +116,7 @@ def scan(columns: Columns, merge: Merge) -> Columns:
 
 
 def _lengths(lo: Positions, hi: Positions) -> Positions:
-    assert bool(np.all(lo < hi)), "ranges must not be empty: without an identity there is nothing to answer"
+    assert bool(np.all(lo < hi)), "ranges must not be empty, because a merge has no identity element"
     return hi - lo
 
 

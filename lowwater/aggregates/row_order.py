@@ -1,7 +1,7 @@
-"""A total order on rows of any type: by columns from left to right, null first, NaN behind every number.
+"""A total order on rows of any type: by columns from left to right, null first, NaN after all numbers.
 
-It decides between rows that tie in time, so that a result does not depend on the order in which they came. Structs are
-ordered by their fields, lists by their elements, and a list comes before the longer ones that it begins.
+It decides between rows with equal times, so that a result does not depend on the order of arrival. Structs are ordered
+by their fields and lists by their elements. A list comes before longer lists that begin with it.
 
 >>> rows = pa.table({"v": [2, None, 2], "l": [[1, 5], [7], [1]]})
 >>> order_of_rows(rows, np.zeros(3, np.int64)).tolist()
@@ -27,7 +27,7 @@ def order_of_rows(rows: pa.Table, run: Ints) -> Ints:
 
 
 def ranks(values: pa.Array) -> Ints:
-    """A number per value that compares as the values do; equal values have equal numbers, and null has 0."""
+    """A number per value, in the order of the values. Equal values have equal numbers, and null has 0."""
     out = np.zeros(len(values), np.int64)
     there = values.is_valid().to_numpy(zero_copy_only=False)
     if not there.any():
@@ -48,7 +48,7 @@ def ranks(values: pa.Array) -> Ints:
 
 
 def _combined(columns: list[Ints], n: int) -> Ints:
-    """Ranks of rows of ranks."""
+    """The ranks of rows whose columns are ranks."""
     if not columns:
         return np.zeros(n, np.int64)
     matrix = np.stack(columns, axis=1)
@@ -56,7 +56,7 @@ def _combined(columns: list[Ints], n: int) -> Ints:
 
 
 def _of_lists(lists: pa.Array) -> Ints:
-    """Lists as text of eight bytes per element, which compares as their elements do from left to right."""
+    """The ranks of lists. A list becomes binary, eight bytes per element, with the order of its elements."""
     offset = np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy(zero_copy_only=False))])
     elements = ranks(lists.flatten()).astype(">i8")  # no rank is below zero, so bytes compare as numbers
     data, ends = pa.py_buffer(elements.tobytes()), pa.py_buffer((8 * offset).astype(np.int64).tobytes())

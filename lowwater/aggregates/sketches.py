@@ -1,16 +1,16 @@
-"""Sketches: approximate answers from partials of bounded size, by the library datasketches.
+"""Sketches: approximate answers from partials of bounded size, computed by the library datasketches.
 
-A partial is the image of a sketch, as the library serialises it; no bytes where nothing was seen. Rows become images in
-whole columns; images are merged one by one, in the library. So the cost in Python is a call per (group, pane) and not
-per row, and a window costs about five merges, however many panes it has.
+A partial is the image of a sketch, that is its serialised bytes, or no bytes if it has no value. Images are made from
+whole columns, and the library merges them one by one. So Python makes one call per (group, pane) and not per row, and a
+window takes about five merges, however many panes it has.
 
-    sketch           of                     same result for any cut and order     error
+    sketch           of                     independent of division and order     error
     HLL              approx_count_distinct  yes                                   a bound by theory
     frequent items   approx_heavy_hitters   while a partial holds all values      a bound by theory
     t-digest         approx_quantile        while a partial holds all values      small on usual data, no bound
 
-Merging is deterministic: the same partials give the same sketch, in whatever order they come. None is differential:
-what a sketch has let go does not come back.
+Merging is deterministic: the same partials give the same sketch in any order. Sketches are not differential, because
+they cannot restore what they have dropped.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from lowwater.aggregates.sorting import by_group
 
 Ints = npt.NDArray[np.int64]
 Sketch = Any
-"""An object of the library, to be merged into."""
+"""A mutable sketch object of the library."""
 IMAGE = pa.field("sketch", pa.large_binary(), nullable=False)
 
 
 class Sketched(Algebra):
-    """Images in the first column of a partial; subclasses may have counts beside it, which add up."""
+    """Base of sketch kernels: images in the first column of a partial, and in subclasses additional counts."""
 
     fields: tuple[pa.Field, ...] = (IMAGE,)
 
     @abstractmethod
     def opened(self, image: bytes) -> Sketch:
-        """The sketch of an image, to be merged into."""
+        """A mutable sketch from an image."""
 
     @abstractmethod
     def add(self, sketch: Sketch, image: bytes) -> None:
@@ -53,22 +53,25 @@ class Sketched(Algebra):
 
     @abstractmethod
     def read(self, sketches: Iterator[tuple[int, Sketch | None]], beside: Sequence[Ints], n: int) -> pa.Array:
-        """The results of n answers: of each its number and the sketch of its rows (None without a value), in any order,
-        and the counts beside the sketches."""
+        """The results of n answers.
+
+        `sketches` yields, in any order, the number of an answer and the sketch of its rows, or None if it has no value.
+        `beside` are the additional counts.
+        """
 
     def combine(self, partial: Partial, group: Group, n: int) -> Partial:
         images, *beside = partial
         return self._combined(images, group, n), *(added(column, group, n) for column in beside)
 
     def _combined(self, images: pa.Array, group: Group, n: int) -> pa.Array:
-        """Only groups of several images are touched. These are sorted first, so that their order says nothing."""
+        """Merges the images of each group. They are sorted first, so that their order has no effect."""
         filled = np.flatnonzero(pc.greater(pc.binary_length(images), 0).to_numpy(zero_copy_only=False))
         order, offset = by_group(group[filled], n)
         rows, number = filled[order], np.diff(offset)
         several = np.flatnonzero(number > 1)
         parts = images.take(pa.array(rows)).to_pylist() if len(several) else []
         merged = [self.image(self._union(sorted(parts[a:b]))) for a, b in _pairs(offset[several], offset[several + 1])]
-        at = np.full(n, len(images) + len(merged))  # the place of no bytes at all
+        at = np.full(n, len(images) + len(merged))  # the position of the empty image
         at[number == 1] = rows[offset[:-1][number == 1]]
         at[several] = len(images) + np.arange(len(merged))
         return pa.concat_arrays([images, pa.array([*merged, b""], IMAGE.type)]).take(pa.array(at))
@@ -82,11 +85,11 @@ class Sketched(Algebra):
         return self.read(self._unions(images, lo, hi), [prefix(column, lo, hi) for column in beside], len(lo))
 
     def _unions(self, images: pa.Array, lo: Group, hi: Group) -> Iterator[tuple[int, Sketch | None]]:
-        """(i, the sketch of rows lo[i] .. hi[i] - 1) for every range, not in order.
+        """(i, the sketch of rows lo[i] .. hi[i] - 1) for every range, in no particular order.
 
-        A range is cut at its middle: the row in it whose number is divisible by the highest power of two. Ranges with
-        the same middle share the running unions to the left and to the right of it. Windows that slide have few
-        middles, so a row is merged into about two running unions, and an answer is one more merge.
+        A range is cut at its middle, the row whose number is divisible by the highest power of two. Ranges with the
+        same middle share the running unions to its left and to its right. Sliding windows have few middles, so a row is
+        merged into about two running unions, and each answer takes one more merge.
         """
         image = images.to_pylist()
         last = hi - 1
@@ -104,7 +107,7 @@ class Sketched(Algebra):
                 yield i, self._union(parts) if parts else None
 
     def _running(self, image: Sequence[bytes], rows: range, wanted: set[int]) -> dict[int, bytes]:
-        """The union of all rows up to each row that is wanted."""
+        """The union of all rows up to each wanted row."""
         found: dict[int, bytes] = {}
         sketch, so_far = None, b""
         for row in rows:

@@ -1,17 +1,16 @@
-"""Sorting many short segments at once, and laying rows out by group.
+"""Sorts many short segments at once, and arranges rows by group.
 
     order_of(key, stop)       a stable argsort of integers
-    by_group(group, n)        where the rows of each group are
-    parted(rows, part, n)     a table cut into n by the part of each row
+    by_group(group, n)        the positions of the rows of each group
+    parted(rows, part, n)     a table split into n parts
     sort_each(key, offset)    key[offset[i]:offset[i+1]] sorted, for every i
-    rank_each(key, offset)    the place of every key in its own segment, and the sorted keys
+    rank_each(key, offset)    the rank of every key in its segment, and the sorted keys
     explode(lo, hi)           the positions lo, lo+1, .. hi-1 of every range, one range after the other
-    apart(n, lo, hi)          where segments may be cut so that no range is
+    apart(n, lo, hi)          positions at which segments can be cut without cutting a range
 
-A sort of plain numbers runs in vector instructions, and along the rows of a matrix it needs no codes that say which
-segment a key belongs to. So short segments of about the same length are put side by side as the rows of a matrix,
-filled up with a key that comes last; lengths are told apart by powers of two, so less than half of it is filling. Long
-segments are sorted one by one where they are.
+NumPy sorts plain numbers with vector instructions, and sorting along the rows of a matrix needs no code for the segment
+of each key. So short segments of similar length become the rows of a matrix, padded with a key that sorts last. Lengths
+are grouped by powers of two, so less than half of the matrix is padding. Long segments are sorted one by one, in place.
 
 >>> import numpy as np
 >>> order, offset = by_group(np.array([1, 0, 1, 1]), 2)
@@ -35,17 +34,17 @@ Key = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 _PIECE = 1 << 28
-"""Bytes of a table that are sorted at once, about."""
+"""Approximate bytes of a table that are sorted at once."""
 LONG = 1 << 10
-"""From so many keys on, a segment is worth a call of its own."""
+"""The number of keys from which a segment is sorted by a separate call."""
 _FEW = 4
-"""Up to so many different keys, a pass for each costs less than a sort."""
+"""The number of distinct keys up to which one pass per key costs less than a sort."""
 TILE = 1 << 16
-"""Keys of one matrix, about: what is sorted together stays in the cache."""
+"""Approximate number of keys in one matrix, so that it stays in the CPU cache."""
 
 
 def offsets(lengths: npt.NDArray[Any]) -> Ints:
-    """Where each list begins among the flattened values, and where the last ends: running totals from 0 on."""
+    """The offset of each list in the flattened values, and the end of the last list: running totals from 0."""
     out = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=out[1:])
     return out
@@ -54,8 +53,8 @@ def offsets(lengths: npt.NDArray[Any]) -> Ints:
 def order_of(key: Ints, stop: int) -> Ints:
     """The stable order of integers 0 <= key < stop.
 
-    A handful of keys are gathered one by one, and keys of 16 bits are sorted by their digits. Otherwise key and row
-    number share one integer where they fit, which sorts several times faster than an argsort.
+    A few distinct keys are collected one by one, and keys of 16 bits are sorted by radix sort. Otherwise key and row
+    number are packed into one integer if they fit, which sorts several times faster than an argsort.
     """
     rows = np.arange(len(key))
     if len(key) < 2 or bool((key[1:] >= key[:-1]).all()):
@@ -71,14 +70,14 @@ def order_of(key: Ints, stop: int) -> Ints:
 
 
 def by_group(group: npt.NDArray[np.intp], n: int) -> tuple[Ints, Ints]:
-    """(order, offset): the rows of group g are order[offset[g]:offset[g+1]], in the order in which they came."""
+    """(order, offset): the rows of group g are order[offset[g]:offset[g+1]], in their original order."""
     return order_of(group, n), offsets(np.bincount(group, minlength=n))
 
 
 def parted(rows: pa.Table, part: Ints, n: int) -> list[pa.Table]:
-    """The rows of each part 0..n-1, in the order in which they came. All are sorted once.
+    """The rows of each part 0..n-1, in their original order, from one sort.
 
-    Large tables are sorted piece by piece: text of 2 GB and more does not fit one Arrow array.
+    Large tables are sorted in pieces, because text of 2 GB and more does not fit into one Arrow array.
 
     >>> [table["v"].to_pylist() for table in parted(pa.table({"v": [7, 8, 9]}), np.array([2, 0, 2]), 3)]
     [[8], [], [7, 9]]
@@ -96,6 +95,7 @@ def parted(rows: pa.Table, part: Ints, n: int) -> list[pa.Table]:
 
 
 def sort_each(key: Key, offset: Ints) -> Key:
+    """The keys with every segment key[offset[i]:offset[i+1]] sorted."""
     out = key.copy()
     for first, stop in _long(offset):
         out[first:stop].sort()
@@ -107,8 +107,7 @@ def sort_each(key: Key, offset: Ints) -> Key:
 
 
 def rank_each(key: Key, offset: Ints) -> tuple[npt.NDArray[np.int32], Key]:
-    """(rank, ordered): ordered[offset[i] + rank[j]] is key[j], where j is in segment i; equal keys have different
-    ranks."""
+    """(rank, ordered): ordered[offset[i] + rank[j]] is key[j], for j in segment i. Equal keys have different ranks."""
     rank, out = np.zeros(len(key), np.int32), key.copy()
     for first, stop in _long(offset):
         order = key[first:stop].argsort()
@@ -116,7 +115,7 @@ def rank_each(key: Key, offset: Ints) -> tuple[npt.NDArray[np.int32], Key]:
         out[first:stop] = key[first:stop][order]
     kind: Literal["stable"] | None = (
         "stable" if _has_last(key) else None
-    )  # filling is at the end of a row and must stay behind such keys
+    )  # padding is at the end of a row and must stay behind keys that are equal to it
     for at, inside in _tiles(offset):
         matrix = _filled(key, at, inside)
         rows, width = matrix.shape
@@ -136,9 +135,9 @@ def explode(lo: npt.NDArray[np.integer[Any]], hi: npt.NDArray[np.integer[Any]]) 
 
 
 def apart(n: int, lo: Ints, hi: Ints) -> Ints:
-    """0, n and the positions between that no range lo <= i < hi reaches across: what lies between two is joined.
+    """The positions that no range lo <= i < hi spans, with 0 and n: the borders of independent sections.
 
-    Windows of different groups share nothing, so what is sorted for them may be sorted apart.
+    Windows of different groups share no rows, so their sections can be sorted separately.
     """
     across = np.zeros(n + 1, np.int64)
     filled = lo < hi
@@ -154,9 +153,9 @@ def _long(offset: Ints) -> Iterator[tuple[int, int]]:
 
 
 def _tiles(offset: Ints) -> Iterator[tuple[Ints, Mask]]:
-    """(at, inside): the positions of short segments of similar length, a segment a row, and which of them are real.
+    """(at, inside): positions of short segments of similar length, one segment per row, and a mask of real positions.
 
-    Segments of one key are sorted as they are, and left out.
+    Segments with a single key need no sorting and are left out.
     """
     length = np.diff(offset)
     scale = np.frexp(np.maximum(length - 1, 0))[1]
@@ -177,12 +176,12 @@ def _filled(key: Key, at: Ints, inside: Mask) -> Key:
 
 
 def _only(matrix: Key, inside: Mask) -> Key:
-    """matrix[inside], several times faster than by a boolean index."""
+    """matrix[inside], but several times faster than a boolean index."""
     return np.compress(inside.ravel(), matrix.ravel())
 
 
 def _last(key: Key) -> Any:
-    """A key that no other comes after: NumPy sorts NaN behind everything."""
+    """The key that sorts last. NumPy sorts NaN after all numbers."""
     return np.nan if key.dtype.kind == "f" else np.iinfo(key.dtype).max
 
 

@@ -1,19 +1,19 @@
-"""How often each value is in each of many overlapping windows, without looking at any window by itself.
+"""Spans: count how often each value occurs in each of many overlapping windows, without scanning each window.
 
-An answer is a range lo <= row < hi of rows. Where lo and hi ascend, as those of windows do, the answers that hold a row
-are consecutive: an entry (row, value, count) adds its count at the first of them and takes it off after the last.
-Between two such events of a value its count does not change. That is a span, and there are at most two an entry,
-however many windows overlap.
+An answer is a range lo <= row < hi of rows. If lo and hi ascend, as they do for windows, the answers that contain a row
+are consecutive. So an entry (row, value, count) adds its count at the first of these answers and subtracts it after the
+last. Between two such events the count of a value does not change: that is a span. There are at most two spans per
+entry, however many windows overlap.
 
     answers      0  1  2  3  4  5
     entry a x2   |-----|              spans of a:  0..1 count 2,  1..2 count 5,  2..4 count 3
     entry a x3      |--------|
 
     spans_over(...)    the spans of all values
-    presence(...)      without counts: when a value is there at all
-    highest(...)       the largest key of the spans over each answer: the mode
-    ascending(lo, hi)  answers in any order, as chains that ascend; `restored` puts their results in that order again
-    codes(...)         values as integers, by which spans know them
+    presence(...)      the spans in which a value occurs at all, without counts
+    highest(...)       the largest key of the spans over each answer, for the mode
+    ascending(lo, hi)  splits answers into chains that ascend; `restored` puts their results into the original order
+    codes(...)         values as integers, which identify them in spans
 
 >>> import numpy as np
 >>> lo, hi = np.array([0, 0, 1]), np.array([1, 2, 3])
@@ -41,7 +41,7 @@ Key = npt.NDArray[Any]
 
 
 class Spans(NamedTuple):
-    """The value `code` is so many `times` in each of the answers first .. stop - 1. Spans of a value do not overlap."""
+    """The value `code` occurs `times` times in each answer first .. stop - 1. Spans of a value do not overlap."""
 
     code: Ints
     first: Ints
@@ -50,8 +50,11 @@ class Spans(NamedTuple):
 
 
 def codes(key: Key, lo: Ints, hi: Ints) -> tuple[Ints, Key]:
-    """(code, distinct): key[i] is distinct[code[i]], and codes are in the order of their keys wherever a range lo .. hi
-    holds both. Keys that no range joins are coded apart, as windows of different groups may be."""
+    """(code, distinct): key[i] is distinct[code[i]].
+
+    Within every range lo .. hi, codes have the order of their keys. Sections that no range spans, such as the windows
+    of different groups, are coded independently.
+    """
     border = apart(len(key), lo, hi)
     rank, ordered = rank_each(key, border)
     new = begins(ordered, border)
@@ -60,10 +63,10 @@ def codes(key: Key, lo: Ints, hi: Ints) -> tuple[Ints, Key]:
 
 
 def spans_over(code: Ints, count: Ints, row: Ints, lo: Ints, hi: Ints) -> Spans:
-    """Spans of entries over ascending answers, by code and then by answer.
+    """The spans of entries over ascending answers, sorted by code and then by answer.
 
-    Among the entries of a value in the order of their rows, both the first answers and those after the last ascend: two
-    sorted sequences of events, which are merged by their places in each other.
+    For the entries of a value in order of their rows, both the first answers and the stops ascend. So there are two
+    sorted sequences of events, which are merged by searching each in the other.
     """
     held, code, first, stop = _events(code, row, lo, hi)
     added, begun, ended = count[held], code * (len(lo) + 1) + first, code * (len(lo) + 1) + stop
@@ -79,7 +82,7 @@ def spans_over(code: Ints, count: Ints, row: Ints, lo: Ints, hi: Ints) -> Spans:
 
 
 def presence(code: Ints, row: Ints, lo: Ints, hi: Ints) -> Spans:
-    """Spans in which a value occurs, however often; `times` is 1."""
+    """The spans in which a value occurs, however often. `times` is 1."""
     _, code, first, stop = _events(code, row, lo, hi)
     new = np.ones(len(code), np.bool_)
     new[1:] = (code[1:] != code[:-1]) | (first[1:] > stop[:-1])
@@ -89,7 +92,7 @@ def presence(code: Ints, row: Ints, lo: Ints, hi: Ints) -> Spans:
 
 
 def _events(code: Ints, row: Ints, lo: Ints, hi: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """(entry, code, first, stop): entries that are in an answer, by code and row, with the answers they are in."""
+    """(entry, code, first, stop): the entries in at least one answer, by code and row, with the range of answers."""
     rows = np.arange(int(row.max(initial=-1)) + 1)
     first = np.searchsorted(hi, rows, "right")
     stop = np.searchsorted(lo, rows, "right")
@@ -99,10 +102,10 @@ def _events(code: Ints, row: Ints, lo: Ints, hi: Ints) -> tuple[Ints, Ints, Ints
 
 
 def highest(spans: Spans, key: Ints, n: int) -> Ints:
-    """The largest key >= 0 of the spans over each of n answers, -1 where there is none.
+    """The largest key >= 0 of the spans over each of n answers, or -1 if no span covers it.
 
-    A span is written as two blocks of 2**j answers, which may overlap; blocks are halved level by level. It is the
-    roll-up by idempotent blocks (rollup.py) with reading and writing exchanged.
+    A span is written as two blocks of 2**j answers, which can overlap. Blocks are halved level by level. It is the
+    idempotent roll-up (rollup.py) with reading and writing exchanged.
     """
     scale = np.frexp(spans.stop - spans.first)[1] - 1
     out = np.full(n, -1, np.int64)
@@ -118,7 +121,7 @@ def highest(spans: Spans, key: Ints, n: int) -> Ints:
 
 
 def ascending(lo: Ints, hi: Ints) -> Iterator[npt.NDArray[np.intp]]:
-    """Positions of answers whose lo and hi ascend: all at once for windows; else those of equal length together."""
+    """Chains of answers whose lo and hi ascend: one chain for windows, otherwise one per length of the range."""
     if bool((lo[1:] >= lo[:-1]).all() and (hi[1:] >= hi[:-1]).all()):
         yield np.arange(len(lo))
         return
@@ -128,7 +131,7 @@ def ascending(lo: Ints, hi: Ints) -> Iterator[npt.NDArray[np.intp]]:
 
 
 def restored(results: pa.Array, chains: Sequence[npt.NDArray[np.intp]]) -> pa.Array:
-    """Results of one chain after the other, in the order of the answers."""
+    """The results of all chains, put into the order of the answers."""
     order = np.concatenate(chains)
     at = np.empty(len(order), np.intp)
     at[order] = np.arange(len(order))

@@ -2,17 +2,17 @@
 
 A definition is a class. Its methods work on NumPy arrays of any length, row by row:
 
-    lift(values)       one partial a row: as many arrays as `state` has types; nulls do not get here
-    combine(a, b)      two partials to one, a row at a time; associative and commutative
+    lift(values)       one partial per row: one array per type in `state`. Nulls are removed before
+    combine(a, b)      merges two partials row by row; must be associative and commutative
     lower(partial)     partials to results of type `result`
-    inverse(a, b)      optional: a without b, which was combined into a. `exact_inverse` says that it is so to the last
-                       bit; windows are then differences of running partials instead of being combined anew
+    inverse(a, b)      optional: a without b, which was combined into a. If it is exact to the last bit, set
+                       `exact_inverse`; windows are then differences of running partials instead of new combinations
 
-combine must not care about order: rows are combined as they arrive, within a batch, between batches and shards. What a
-method is given it may only read.
+The result of combine must not depend on order, because rows are combined in order of arrival, within a batch and across
+batches and shards. A method must not change its arguments.
 
-A partial is bounded: the columns of `state`, and a count by which a group without values is known; it answers null.
-Errors in a definition are told under its name, with the error itself as the cause.
+A partial is bounded: the columns of `state`, and a count of values. A group without values has a count of 0 and the
+result null. Errors in a definition are raised with its name, and with the original error as the cause.
 
 >>> import numpy as np, pyarrow as pa
 >>> class geometric_mean(UserAggregate):
@@ -53,12 +53,12 @@ from lowwater.errors import BadAggregate
 
 
 class UserAggregate(ABC):
-    """A definition for udaf(). Instances are known to plans and checkpoints by their repr: name and attributes."""
+    """A definition for udaf(). Plans and checkpoints identify an instance by its repr: its name and attributes."""
 
     name: str
-    """As users see it; the name of the class unless given."""
+    """The name in plans and errors; by default the name of the class."""
     state: tuple[pa.DataType, ...]
-    """Types of a partial: integers and floats."""
+    """The types of a partial: integers and floats."""
     result: pa.DataType
     exact_inverse: bool = False
 
@@ -67,7 +67,7 @@ class UserAggregate(ABC):
 
     @abstractmethod
     def lift(self, values: Any) -> Any:
-        """Of an Arrow array without nulls: one partial a row. Several columns come as a struct array."""
+        """One partial per row of an Arrow array without nulls. Several columns arrive as a struct array."""
 
     @abstractmethod
     def combine(self, a: Any, b: Any) -> Any: ...
@@ -83,18 +83,18 @@ class UserAggregate(ABC):
         return cls.inverse is not UserAggregate.inverse
 
     def __repr__(self) -> str:
-        return f"{self.name}({', '.join(f'{name}={_told(value)}' for name, value in sorted(vars(self).items()))})"
+        return f"{self.name}({', '.join(f'{name}={_repr(value)}' for name, value in sorted(vars(self).items()))})"
 
 
-def _told(value: Any) -> str:
-    """The repr; arrays, whose repr leaves out the middle, by their type and content."""
+def _repr(value: Any) -> str:
+    """The repr of an attribute. The repr of an array leaves out the middle, so a hash of its content replaces it."""
     if isinstance(value, np.ndarray):
         return f"array({value.dtype}, {value.shape}, {blake2b(value.tobytes(), digest_size=8).hexdigest()})"
     return repr(value)
 
 
 def _alike(a: UserAggregate, b: UserAggregate) -> bool:
-    """Whether two definitions are one: a repr may leave something out, what would travel to workers does not."""
+    """Whether two definitions are equal. Also compares their pickles, because a repr can leave something out."""
     if a is b:
         return True
     try:
@@ -104,13 +104,13 @@ def _alike(a: UserAggregate, b: UserAggregate) -> bool:
 
 
 def failed(label: str, where: str, error: Exception) -> BadAggregate:
-    """What a user is told of an error in their code, in one line."""
-    said = " ".join(str(error).split()).rstrip(".")
-    return BadAggregate(f"{label} failed in {where}: {type(error).__name__}: {said}.")
+    """The error to raise for an error in the user's code, in one line."""
+    text = " ".join(str(error).split()).rstrip(".")
+    return BadAggregate(f"{label} failed in {where}: {type(error).__name__}: {text}.")
 
 
 class UserAlgebra(Algebra):
-    """A count of values and the columns of the state, which mean nothing where the count is 0."""
+    """A count of values, and the columns of the state, which are undefined if the count is 0."""
 
     def __init__(self, definition: UserAggregate, label: str) -> None:
         self.definition, self.label = definition, label
@@ -137,7 +137,7 @@ class UserAlgebra(Algebra):
         return out
 
     def merge(self, a: Partial, b: Partial) -> Partial:
-        """Where one side has no value the other is taken as it is, so that a definition needs no neutral element."""
+        """Combines two partials. If one has no value, the other is the result, so no neutral element is needed."""
         return a[0] + b[0], *self._chosen("combine", a, b, (a[0] > 0) & (b[0] > 0), np.where(a[0] > 0, 0, 1))
 
     def inverse(self, a: Partial, b: Partial) -> Partial:
@@ -148,7 +148,7 @@ class UserAlgebra(Algebra):
         return n, *(np.where(n > 0, state, 0).astype(state.dtype) for state in states)
 
     def _chosen(self, method: str, a: Partial, b: Partial, both: npt.NDArray[np.bool_], side: Any) -> Columns:
-        """The states by a method of the definition where both count; elsewhere those of the side that does."""
+        """Calls a method of the definition on the rows in `both`. Other rows take the state of their `side`."""
         if both.all():
             return self._called(method, len(both), a[1:], b[1:])
         called = self._called(method, int(both.sum()), *(tuple(c[both] for c in part[1:]) for part in (a, b)))
@@ -158,7 +158,7 @@ class UserAlgebra(Algebra):
         return out
 
     def roll(self, partial: Partial, lo: Group, hi: Group) -> pa.Array:
-        """By differences of running partials where the inverse is exact, else by doubling."""
+        """Rolls up by differences of running partials if the inverse is exact, otherwise by doubling."""
         if not self.exact_inverse:
             return self.lower(doubling(partial, self.merge, lo, hi))
         running = tuple(np.concatenate([c[:1] * 0, c]) for c in scan(partial, self.merge))
@@ -176,7 +176,7 @@ class UserAlgebra(Algebra):
         return spread(results, seen)
 
     def _called(self, method: str, rows: int, *arguments: Any) -> Columns:
-        """The states that a method gives, checked against the declaration."""
+        """The states that a method returns, checked against the declaration."""
         states = self._raw(method, *arguments)
         types = [field.type for field in self.fields[1:]]
         if not isinstance(states, tuple | list) or len(states) != len(types):
@@ -197,7 +197,7 @@ class UserAlgebra(Algebra):
         return tuple(columns)
 
     def _raw(self, method: str, *arguments: Any) -> Any:
-        """States are shared with others that are still to be combined, so a definition may only read them."""
+        """Calls a method of the definition. Its arguments are read-only, because other partials share their memory."""
         try:
             return getattr(self.definition, method)(*map(_read_only, arguments))
         except Exception as error:
@@ -251,7 +251,7 @@ class Udaf(Aggregate):
             )
 
     def bind(self, schema: pa.Schema) -> Algebra:
-        """Tried on no rows at all, so that a definition that does not fit is refused before anything runs."""
+        """The kernel. Tries the definition on zero rows, so that a wrong definition is refused before anything runs."""
         types = self.types_in(schema)
         kernel = UserAlgebra(self.definition, str(self))
         empty = [pa.array([], type) for type in types]
@@ -274,7 +274,7 @@ class Udaf(Aggregate):
 
 
 def udaf(column: str | Sequence[str], definition: UserAggregate) -> Aggregate:
-    """An aggregate of the user's own; of several columns a row counts where none is null."""
+    """A user-defined aggregate. With several columns, rows in which one of them is null are ignored."""
     columns = (column,) if isinstance(column, str) else tuple(column)
     if not columns:
         raise BadAggregate("udaf() needs at least one column.")

@@ -2,12 +2,12 @@
 
     partial  the values, sorted          window  the function is called once for each (group, window)
 
-The values are kept, so state grows with the rows of a window; and the function is called for every answer, in Python.
-Where an aggregate can be combined from parts, udaf() does less of both.
+All values are kept, so state grows with the rows of a window, and Python calls the function for every answer. If an
+aggregate can be combined from parts, udaf() needs less state and fewer calls.
 
-The function is given an Arrow array of all values that are not null, sorted (NaN last), so that the result does not
-depend on the order of arrival. It is not called without a value; the result is then null. Errors are told under the
-aggregate's name, with the error itself as the cause.
+The function takes an Arrow array of all values that are not null, sorted (NaN last), so that the result does not depend
+on the order of arrival. Without a value it is not called, and the result is null. Errors are raised with the name of
+the aggregate, and with the original error as the cause.
 
 >>> import numpy as np, pyarrow as pa
 >>> def spread(values):
@@ -37,11 +37,11 @@ from lowwater.errors import BadAggregate
 
 Function = Callable[[pa.Array], Any]
 AT_ONCE = 1 << 22
-"""Values that are laid out at once, about: windows that overlap have many times the values that are kept."""
+"""Approximate number of values that are expanded at once. Overlapping windows have many more values than are kept."""
 
 
 class Applied(Lists):
-    """Sorted values, and the function of them."""
+    """Keeps the sorted values and calls the function on them."""
 
     def __init__(self, type: pa.DataType, function: Function, result: pa.DataType, label: str) -> None:
         super().__init__(type)
@@ -65,7 +65,7 @@ class Applied(Lists):
         return self._results(found)
 
     def _calls(self, values: pa.Array, begin: Ints) -> list[Any]:
-        """The function of values[begin[i]:begin[i+1]], None where there are none."""
+        """The results of the function for values[begin[i]:begin[i+1]], None for an empty range."""
         out: list[Any] = []
         try:
             for a, b in zip(begin[:-1].tolist(), begin[1:].tolist(), strict=True):
@@ -100,10 +100,10 @@ class UserFunction(Holistic):
 
 
 def holistic(column: str, function: Function, result: pa.DataType, name: str | None = None) -> Aggregate:
-    """A function of an Arrow array of all values, of this result type; plans and checkpoints know it by its name."""
+    """Calls a function on an Arrow array of all values. Plans and checkpoints identify the aggregate by its name."""
     if not callable(function):
         raise BadAggregate(f"holistic({column}) takes a function of an Arrow array, not {function!r}.")
     called = str(name or getattr(function, "__name__", "<lambda>"))
     if called == "<lambda>":
-        raise BadAggregate(f"holistic({column}) needs name=, since its function has none to be known by.")
+        raise BadAggregate(f"holistic({column}) needs name=, because its function has no name.")
     return UserFunction(column, function, result, called)

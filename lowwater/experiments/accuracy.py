@@ -1,16 +1,16 @@
-"""How right and how late the answers of windows are, as the thesis measures it (TH 6.1.5.2).
+"""The accuracy and the latency of window answers, as the thesis measures them (TH 6.1.5.2).
 
     mean error        mean over all windows of 100 * |answer - truth| / |truth|
     wrong answers     100 * windows whose answer is not the truth / all windows
     latency           mean over all windows of max(0, answered - complete)
     early             100 * windows with answered < complete / all windows
 
-All windows are those of the truth; one that is never answered is wrong, and off by 100 %.
+All windows are those of the truth. A window without an answer counts as wrong, with an error of 100 %.
 
-The thesis takes latency from the arrival of the punctuation that covers a window, by the clock on the wall. Here it is
-counted in arrivals and so has no noise: `complete` is how many tuples have arrived when the last one of the window's
-extent is there, and `answered` how many when the answer is given. An answer before that has not seen all of its extent.
-It is no faster than one in time, only less right, which the other measures tell: it counts as no latency, and as early.
+The thesis measures latency from the arrival of the punctuation that covers a window, by the wall clock. Here it is
+counted in arrivals, so it has no noise: `complete` is the number of tuples that have arrived when the extent of the
+window is complete, and `answered` the number when its answer is emitted. An early answer has not seen all of its
+extent. It is not faster, but less accurate, which the other measures show. So it counts as latency 0, and as early.
 
 >>> truth = pa.table({"wid": [0, 1, 2], "n": [10, 10, 10]})
 >>> answers = pa.table({"wid": [1, 0], "n": [8, 10]})
@@ -31,34 +31,33 @@ Float = npt.NDArray[np.float64]
 
 
 def mean_error(answers: pa.Table, truth: pa.Table, column: str) -> float:
-    """In percent of the truth, which must not be zero."""
-    given, right = beside(answers, truth, column)
-    return float(np.mean(np.where(np.isnan(given), 100.0, 100 * np.abs(given - right) / np.abs(right))))
+    """The mean error in percent of the truth, which must not be zero."""
+    answered, right = beside(answers, truth, column)
+    return float(np.mean(np.where(np.isnan(answered), 100.0, 100 * np.abs(answered - right) / np.abs(right))))
 
 
 def wrong_answers(answers: pa.Table, truth: pa.Table, column: str) -> float:
-    """In percent of the windows."""
-    given, right = beside(answers, truth, column)
-    return float(100 * np.mean(given != right))
+    """The wrong answers in percent of the windows."""
+    answered, right = beside(answers, truth, column)
+    return float(100 * np.mean(answered != right))
 
 
 def beside(answers: pa.Table, truth: pa.Table, column: str) -> tuple[Float, Float]:
-    """For every window of the truth what was answered, NaN if nothing was, and what is right."""
+    """For every window of the truth, the answer (NaN if there is none) and the right value."""
     wid = truth.column("wid").to_numpy()
     order = np.argsort(wid)
     place = order[np.clip(np.searchsorted(wid, answers.column("wid").to_numpy(), sorter=order), 0, len(wid) - 1)]
     known = wid[place] == answers.column("wid").to_numpy()
-    given = np.full(len(wid), np.nan)
-    given[place[known]] = answers.column(column).to_numpy()[known]
-    return given, truth.column(column).to_numpy().astype(np.float64)
+    answered = np.full(len(wid), np.nan)
+    answered[place[known]] = answers.column(column).to_numpy()[known]
+    return answered, truth.column(column).to_numpy().astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Latency:
-    """How many arrivals answers have waited after their extents were complete.
+    """The number of arrivals between the completion of an extent and its answer.
 
-    `mean` takes an early answer as one that did not wait, `shift` as one that waited less than nothing; `early` is how
-    many percent of the answers are such.
+    `mean` counts an early answer as 0, `shift` as a negative number. `early` is the percentage of early answers.
     """
 
     mean: float
@@ -67,7 +66,7 @@ class Latency:
 
 
 def latency(answered: Int, complete: Int) -> Latency:
-    """Both in arrivals, a number a window.
+    """The latency from two numbers of arrivals per window.
 
     >>> latency(np.array([12, 20, 31, 40]), np.array([10, 20, 33, 40]))
     Latency(mean=0.5, shift=0.0, early=25.0)
@@ -77,7 +76,7 @@ def latency(answered: Int, complete: Int) -> Latency:
 
 
 def complete_after(times: Int, ends: Int) -> Int:
-    """For times in arrival order: how many have arrived when none before each end is still to come.
+    """For each end, the number of arrivals after which no earlier time is missing. Times are in arrival order.
 
     >>> complete_after(np.array([1, 5, 3, 4, 8]), np.array([2, 4, 6]))
     array([1, 3, 4])

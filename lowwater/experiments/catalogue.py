@@ -1,4 +1,4 @@
-"""Reproductions by id: what a paper claims, and the function that measures whether it holds here."""
+"""Reproductions by id: the claim of a paper, and the function that measures whether it holds here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Reproduction:
     run: Callable[[str, Path], Outcome]
 
     def judged(self, size: str, out: Path) -> dict[str, Any]:
-        """Runs it; the answer as a script reads it."""
+        """Runs the reproduction. Returns the outcome as plain values, for JSON."""
         if size not in SIZES:
             raise LowwaterError(f"A reproduction has the size {' or '.join(SIZES)}, not {size!r}.")
         out.mkdir(parents=True, exist_ok=True)

@@ -3,10 +3,11 @@
     Q1-1    packets of each source on link Main1 in the past 10 minutes, every minute
     Q1-2    packets of the links Control, Main1 and Main2 together, every minute
 
-The links are out of step (Main2 lags by 5 s), out of order (up to 3 s) and fall silent: Control, which carries almost
-nothing, from minute 30 to 48, all of them from minute 42. They are files that Spark reads as streams; file i of every
-link holds what arrived in the same while. Both queries run at once. When all is read they are finished, and what they
-wrote is compared with the answer of a batch query of Spark's own over the same files.
+The links are out of step (Main2 lags by 5 s) and out of order (up to 3 s). They also fall silent: Control, which
+carries almost no packets, from minute 30 to 48, and all links from minute 42. The links are files that Spark reads as
+streams; file i of every link holds the packets that arrived in the same period. Both queries run at the same time. When
+all files are read, the queries are finished, and their results are compared with a batch query of Spark over the same
+files.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ SECONDS = 3600
 SLICES = 10
 LINKS = ("Control", "Main1", "Main2")
 LATEST = "3 seconds"
-"""No packet is later than this on its link."""
+"""The largest lateness of a packet on its link."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A query of the thesis: its text, the links it reads and its window."""
+    """A query of the thesis: its text, the links that it reads, and its window."""
 
     name: str
     text: str
@@ -63,37 +64,37 @@ QUESTIONS = (
 
 @dataclass
 class Running:
-    """A started query and what has been seen of it."""
+    """A running query, and the metrics observed so far."""
 
-    asked: Question
+    question: Question
     query: Any
     rows: int
-    """How many rows it will have read at the end."""
+    """The number of rows that it will have read at the end."""
     answers: Path
     metrics: Metrics = field(default_factory=Metrics)
     state_rows: int = 0
     state_bytes: int = 0
-    rows_a_second: float = 0.0
-    """Without the first micro-batch, in which workers start."""
+    rows_per_second: float = 0.0
+    """Without the first micro-batch, in which the workers start."""
     held_back: Counter[str] = field(default_factory=Counter)
     agrees: bool = False
     answered: int = 0
-    _told: int = -1
+    _last_batch: int = -1
 
     def look(self) -> None:
-        """Takes down what the query tells now; the most that was ever held is what counts."""
+        """Reads the current metrics. Keeps the largest state seen so far."""
         if not self.query.active:
-            self.query.await_termination()  # raises what made it fail
-            raise LowwaterError(f"{self.asked.name} stopped before it had read all its rows.")
+            self.query.await_termination()  # raises the error of the query, if it failed
+            raise LowwaterError(f"{self.question.name} stopped before it had read all its rows.")
         self.metrics = self.query.metrics()
         self.state_rows = max(self.state_rows, self.metrics.state_rows)
         self.state_bytes = max(self.state_bytes, self.metrics.state_bytes)
         batches = [p for p in self.query.spark.recentProgress if p.numInputRows][1:]
         seconds = sum(p.durationMs["triggerExecution"] for p in batches) / 1000
-        self.rows_a_second = sum(p.numInputRows for p in batches) / seconds if seconds else 0.0
+        self.rows_per_second = sum(p.numInputRows for p in batches) / seconds if seconds else 0.0
         last = self.query.spark.lastProgress
-        if last is not None and last.batchId > self._told and self.metrics.held_back_by:
-            self._told = last.batchId
+        if last is not None and last.batchId > self._last_batch and self.metrics.held_back_by:
+            self._last_batch = last.batchId
             self.held_back[self.metrics.held_back_by] += 1
 
     @property
@@ -101,18 +102,19 @@ class Running:
         return self.metrics.rows >= self.rows
 
     def latest(self) -> pa.Table:
-        """Answers of windows that have closed, newest first; of the micro-batches that are written completely."""
+        """The answers of closed windows, newest first, from micro-batches that are completely written."""
         written = [mark.parent for mark in self.answers.glob("lw_batch=*/_SUCCESS")]
-        return read_answers(sorted(written), self.asked).sort_by([("window_start", "descending"), ("n", "descending")])
+        answers = read_answers(sorted(written), self.question)
+        return answers.sort_by([("window_start", "descending"), ("n", "descending")])
 
 
 def run(spark: Session, place: Path, console: Console, rows: int = ROWS, slices: int = SLICES) -> bool:
-    """Whether both queries gave the answer of the batch query."""
+    """Runs the demo. Returns whether both queries agree with the batch query."""
     stream = generate.packets(rows, SECONDS, seed=1, links=LINKS)
     counts = write_links(stream.table, place, slices)
     total = f"{rows:,} packets on {len(LINKS)} links, {SECONDS // 60} minutes"
     console.print(f"{total}, up to {stream.disorder / generate.SECOND:.1f} s late")
-    started = [start(spark, asked, place, counts) for asked in QUESTIONS]
+    started = [start(spark, question, place, counts) for question in QUESTIONS]
     try:
         _watch(started, console)
         for running in started:
@@ -127,7 +129,7 @@ def run(spark: Session, place: Path, console: Console, rows: int = ROWS, slices:
 
 
 def write_links(table: pa.Table, place: Path, slices: int) -> dict[str, int]:
-    """Cuts the arrivals into slices and each slice into a file a link; returns the rows of each link."""
+    """Cuts the arrivals into slices, and each slice into one file per link. Returns the rows of each link."""
     counts = dict.fromkeys(LINKS, 0)
     for link in LINKS:
         (place / link).mkdir(parents=True)
@@ -139,30 +141,30 @@ def write_links(table: pa.Table, place: Path, slices: int) -> dict[str, int]:
             counts[link] += rows.num_rows
             file = place / link / f"part-{i:05d}.parquet"
             pq.write_table(rows, file)
-            os.utime(file, (generate.START + i,) * 2)  # Spark takes files in the order of their times
+            os.utime(file, (generate.START + i,) * 2)  # Spark reads files in order of their modification times
     return counts
 
 
-def start(spark: Session, asked: Question, place: Path, counts: dict[str, int]) -> Running:
-    """The query as a user would write it."""
+def start(spark: Session, question: Question, place: Path, counts: dict[str, int]) -> Running:
+    """Starts the query, written as a user would write it."""
     links = [
         lw.stream(Files(place / link, 1).frame(spark), name=link, progress="ts", disorder=LATEST)
-        for link in asked.links
+        for link in question.links
     ]
-    windows = links[0].union(*links[1:]).window(range=asked.range, slide=asked.slide).group_by(*asked.by)
-    answers = place / "answers" / asked.name
+    windows = links[0].union(*links[1:]).window(range=question.range, slide=question.slide).group_by(*question.by)
+    answers = place / "answers" / question.name
     query = windows.agg(n=lw.count()).start(
-        checkpoint=str(place / "checkpoints" / asked.name), results=str(answers), name=asked.name
+        checkpoint=str(place / "checkpoints" / question.name), results=str(answers), name=question.name
     )
-    return Running(asked, query, sum(counts[link] for link in asked.links), answers)
+    return Running(question, query, sum(counts[link] for link in question.links), answers)
 
 
 def _watch(started: Sequence[Running], console: Console) -> None:
-    """Shows progress and what has closed until all rows are read."""
+    """Shows the progress and the closed windows until all rows are read."""
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )
-    tasks: list[TaskID] = [bar.add_task(running.asked.name, total=running.rows) for running in started]
+    tasks: list[TaskID] = [bar.add_task(running.question.name, total=running.rows) for running in started]
     with Live(demo_view.screen(bar, started), console=console, refresh_per_second=4) as live:
         while True:
             for task, running in zip(tasks, started, strict=True):
@@ -175,22 +177,23 @@ def _watch(started: Sequence[Running], console: Console) -> None:
 
 
 def _finish(running: Running, spark: Session, place: Path) -> None:
-    """Ends the input, so that windows still open are answered, and asks the batch query for its opinion."""
+    """Ends the input, so that open windows are answered, and compares the results with those of a batch query."""
     running.query.finish()
     running.metrics = running.query.metrics()
-    directories = [str(place / link) for link in running.asked.links]
-    expected = batch_counts(
-        spark.read.parquet(*directories), running.asked.range, running.asked.slide, list(running.asked.by)
-    )
-    given = read_answers(sorted(running.answers.glob("lw_batch=*")), running.asked)
-    running.answered = given.num_rows
-    order = [(name, "ascending") for name in ("window_start", *running.asked.by)]
-    running.agrees = given.sort_by(order).equals(expected.select(given.column_names).cast(given.schema).sort_by(order))
+    question = running.question
+    directories = [str(place / link) for link in question.links]
+    expected = batch_counts(spark.read.parquet(*directories), question.range, question.slide, list(question.by))
+    answers = read_answers(sorted(running.answers.glob("lw_batch=*")), question)
+    running.answered = answers.num_rows
+    order = [(name, "ascending") for name in ("window_start", *question.by)]
+    expected = expected.select(answers.column_names).cast(answers.schema)
+    running.agrees = answers.sort_by(order).equals(expected.sort_by(order))
 
 
-def read_answers(directories: Sequence[Path], asked: Question) -> pa.Table:
-    """Start of window (in microseconds), group and count."""
-    schema = pa.schema([("window_start", pa.int64()), *((name, pa.string()) for name in asked.by), ("n", pa.int64())])
+def read_answers(directories: Sequence[Path], question: Question) -> pa.Table:
+    """The answers in these directories: the start of the window (in microseconds), the group and the count."""
+    groups = ((name, pa.string()) for name in question.by)
+    schema = pa.schema([("window_start", pa.int64()), *groups, ("n", pa.int64())])
     files = [str(file) for directory in directories for file in sorted(directory.glob("*.parquet"))]
     if not files:
         return schema.empty_table()

@@ -1,4 +1,4 @@
-"""What a reproduction gives: whether the claim holds, the numbers it rests on, and the files to look at."""
+"""The outcome of a reproduction: whether the claim holds, the numbers that decide it, and the files with details."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Outcome:
-    """`measured` holds the numbers that the claim is judged by; the csv has all."""
+    """`measured` holds the main numbers by name. The csv has all numbers."""
 
     holds: bool
     measured: dict[str, float]

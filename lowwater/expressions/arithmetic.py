@@ -26,7 +26,7 @@ Values = npt.NDArray[Any]
 
 
 def _computed(operation: str, a: pa.Array, b: pa.Array) -> tuple[Values, Mask]:
-    """The wrapped result and where it overflowed."""
+    """The result modulo the integer size, and a mask of overflows."""
     x, y = numbers(a), numbers(b)
     with np.errstate(all="ignore"):
         found: Values = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}[operation](x, y)
@@ -40,7 +40,7 @@ def _computed(operation: str, a: pa.Array, b: pa.Array) -> tuple[Values, Mask]:
             return found, x.astype(np.int64) * y.astype(np.int64) != found
         large = np.abs(x.astype(np.float64)) * np.abs(y.astype(np.float64)) > 2.0**62
         wrong = np.zeros(len(x), np.bool_)
-        at = np.flatnonzero(large)  # exact only where the estimate in floating point cannot decide
+        at = np.flatnonzero(large)  # computed exactly only where the floating-point estimate cannot decide
         exact = x[at].astype(object) * y[at].astype(object)
         wrong[at] = (exact > 2**63 - 1) | (exact < -(2**63))
         return found, wrong
@@ -144,7 +144,7 @@ def sign(a: pa.Array) -> pa.Array:
 
 
 def java_long(x: Values) -> Values:
-    """Doubles as longs as Java casts them: NaN is 0, and values outside end at the bounds."""
+    """Doubles as longs, cast as in Java: NaN is 0, and values out of range become the nearest bound."""
     with np.errstate(all="ignore"):
         found = np.where(np.abs(x) < 2.0**63, x, 0).astype(np.int64)
     found = np.where(x >= 2.0**63, np.iinfo(np.int64).max, found)
@@ -200,7 +200,7 @@ def round_half_even(digits: int, a: pa.Array) -> pa.Array:
 
 
 def _rounded(a: pa.Array, digits: int, even: bool) -> pa.Array:
-    """Rounds the decimal that is printed for a double, as Java does: 2.675 is a tie at two digits.
+    """Rounds the decimal that Java prints for a double, as Java does: 2.675 is a tie at two digits.
 
     A tie (j - 1/2) / 10^digits of at most 15 digits is the printed form of the double nearest to it and of no other, so
     one comparison of doubles decides. The few numbers that are too long for that go one by one.

@@ -1,7 +1,7 @@
-"""How a call is bound: arguments are brought to the types that Spark would bring them to, and the result gets its type.
+"""Binders: cast the arguments of a call as Spark does, and determine the type of its result.
 
-A binder takes the name of the call, its bound arguments and the session's time zone, and returns a node or refuses.
-`functions.py` lists which binder serves which name.
+A binder takes the name of the call, its bound arguments and the session's time zone. It returns a node or refuses the
+call. `functions.py` lists the binder of each name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def wrong(name: str, node: Node) -> OutsideSubset:
     return OutsideSubset(f"{name} of {spark_name(node.type)}")
 
 
-# -- parameters: one argument brought to a type -----------------------------------------------------------------------
+# -- parameters: cast one argument to a type --------------------------------------------------------------------------
 
 
 def doubles(name: str, node: Node, zone: str) -> Node:
@@ -69,7 +69,7 @@ def booleans(name: str, node: Node, zone: str) -> Node:
 
 
 def numbers(name: str, node: Node, zone: str) -> Node:
-    """A number of any type; text and null become doubles."""
+    """A number of any type. Text and null are cast to double."""
     return node if is_number(node.type) else doubles(name, node, zone)
 
 
@@ -81,7 +81,7 @@ def anything(name: str, node: Node, zone: str) -> Node:
 
 
 def of(kernel: Kernel, result: pa.DataType, *parameters: Parameter, optional: int = 0, strict: bool = True) -> Binder:
-    """A kernel whose parameters have fixed types; the last `optional` ones may be absent."""
+    """A binder for a kernel whose parameters have fixed types. The last `optional` parameters can be absent."""
 
     def bind(name: str, args: Sequence[Node], zone: str) -> Node:
         counted(name, args, len(parameters) - optional, len(parameters))
@@ -92,7 +92,7 @@ def of(kernel: Kernel, result: pa.DataType, *parameters: Parameter, optional: in
 
 
 def each(kernel: Kernel, result: pa.DataType, parameter: Parameter, least: int = 1, strict: bool = True) -> Binder:
-    """A kernel of any number of arguments, all brought to one type."""
+    """A binder for a kernel with any number of arguments, all cast to one type."""
 
     def bind(name: str, args: Sequence[Node], zone: str) -> Node:
         counted(name, args, least, max(least, len(args)))
@@ -108,7 +108,7 @@ def constant(name: str, node: Node) -> Any:
 
 
 def alike(name: str, args: Sequence[Node], zone: str, strings: bool = True) -> tuple[tuple[Node, ...], pa.DataType]:
-    """All arguments in their common type."""
+    """All arguments cast to their common type, and that type."""
     for arg in args:
         if not inside(arg.type):
             raise wrong(name, arg)

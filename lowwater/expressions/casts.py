@@ -1,7 +1,7 @@
-"""Casts in ANSI mode: a value that does not fit the other type raises.
+"""Casts in ANSI mode: a value that does not fit the target type raises an error.
 
-`cast` binds a cast and refuses the pairs of types that the subset lacks. Floating point to text is one of them: its
-digits differ between versions of Java.
+`cast` binds a cast and refuses the pairs of types that are not in the subset. Floating point to text is refused because
+its digits differ between versions of Java.
 
 >>> cast(Literal("12", pa.string()), pa.int32(), "UTC").value
 12
@@ -32,12 +32,12 @@ from lowwater.expressions.types import (
     spark_name,
 )
 
-FAR = "the year of day {} since 1970 has not four digits"
+FAR = "the year of day {} since 1970 does not have four digits"
 UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "+00:00", "Zulu", "UCT", "Universal"})
 
 
 def cast(node: Node, to: pa.DataType, timezone: str) -> Node:
-    """A node as another type; the node itself where it has the type already."""
+    """A node cast to a type, or the node itself if it already has that type."""
     if node.type == to:
         return node
     if pa.types.is_null(node.type):
@@ -48,7 +48,7 @@ def cast(node: Node, to: pa.DataType, timezone: str) -> Node:
 
 
 def in_utc(timezone: str, what: str, *types: pa.DataType) -> None:
-    """Refuses what depends on a time zone other than UTC."""
+    """Refuses an operation whose result depends on a time zone other than UTC."""
     if timezone not in UTC and any(is_instant(type) for type in types):
         raise OutsideSubset(f"{what} in the time zone {timezone!r}", "use UTC as spark.sql.session.timeZone")
 

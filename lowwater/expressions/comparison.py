@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lowwater.expressions.kernels import pick, takes_scalars, validity
 
 NAN = {
-    # what a comparison gives where (only the left, only the right, each side) is NaN
+    # the result of a comparison if (only the left, only the right, each side) is NaN
     "equal": (False, False, True),
     "not_equal": (True, True, False),
     "less": (False, True, False),
@@ -66,7 +66,7 @@ def negation(a: pa.Array) -> pa.Array:
 
 
 def among(values: tuple[Any, ...], null: bool, a: pa.Array) -> pa.Array:
-    """`IN` of literals of one type: null where nothing matches and the list holds a null."""
+    """`IN` with literals of one type. Null if nothing matches and the list contains a null."""
     found = pa.array(np.zeros(len(a), np.bool_))
     if pa.types.is_floating(a.type):
         for value in values:
@@ -77,7 +77,7 @@ def among(values: tuple[Any, ...], null: bool, a: pa.Array) -> pa.Array:
 
 
 def extreme(operation: str, *values: pa.Array) -> pa.Array:
-    """`greatest` and `least`: nulls are ignored, and of equal values the first stays."""
+    """`greatest` and `least`. Nulls are ignored, and the first of equal values is taken."""
     found = values[0]
     if pa.types.is_null(found.type):
         return found

@@ -20,7 +20,7 @@ MOST = 76
 
 
 def fit(type: pa.DataType, values: pa.Array) -> tuple[pa.Array, Mask]:
-    """Decimals rounded HALF_UP to a type, and where they have too many digits for it (null there)."""
+    """Decimals rounded HALF_UP to a type, and a mask of those that do not fit (null in the result)."""
     values = values.cast(pa.decimal256(MOST, values.type.scale))
     if values.type.scale > type.scale:
         values = pc.round(values, ndigits=type.scale, round_mode="half_towards_infinity")
@@ -40,12 +40,12 @@ def fitted(type: pa.DataType, values: pa.Array) -> pa.Array:
 
 
 def wide(a: pa.Array) -> pa.Array:
-    """Decimals of twice the digits, so that no intermediate result overflows."""
+    """Decimals with twice the digits, so that no intermediate result overflows."""
     return a.cast(pa.decimal256(a.type.precision, a.type.scale))
 
 
 def roomy(a: pa.Array) -> pa.Array:
-    """Decimals with a digit to spare, which rounding may need."""
+    """Decimals with one more digit, which rounding may need."""
     return a.cast(pa.decimal256(a.type.precision + 1, a.type.scale))
 
 
@@ -104,7 +104,7 @@ def rounded(type: pa.DataType, digits: int, mode: str, a: pa.Array) -> pa.Array:
 
 
 def to_double(a: pa.Array) -> pa.Array:
-    """The nearest doubles. Short decimals by one division of exact numbers, long ones through their text."""
+    """The nearest doubles. Short decimals by one division of exact numbers, long ones by conversion through text."""
     if a.type.precision <= 15:
         plain = pa.Array.from_buffers(pa.decimal128(18, 0), len(a), a.buffers(), a.null_count, a.offset).cast(
             pa.int64()

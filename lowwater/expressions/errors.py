@@ -1,4 +1,4 @@
-"""What an expression is refused with."""
+"""The errors with which expressions are refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lowwater.errors import LowwaterError
 
 
 class OutsideSubset(LowwaterError):
-    """An expression that Spark evaluates and lowwater does not."""
+    """An expression that Spark can evaluate and lowwater cannot."""
 
     def __init__(self, what: str, step: str = "compute it in Spark before the stream is declared") -> None:
         self.what = what
@@ -14,4 +14,4 @@ class OutsideSubset(LowwaterError):
 
 
 class Mismatch(LowwaterError):
-    """An expression whose types do not fit together, which Spark refuses too."""
+    """An expression whose types do not fit together. Spark refuses it, too."""

@@ -1,7 +1,7 @@
 """A Spark SQL expression over the columns of an Arrow table: Spark's meaning in ANSI mode, evaluated without Spark.
 
-`Expression.of` reads the text, resolves its columns and types every part; what lies outside the subset is refused
-there. A bound expression pickles without its text being read again.
+`Expression.of` parses the text, resolves its columns and gives every part its type. It refuses anything outside the
+subset. A bound expression can be pickled, and is not parsed again after that.
 
 >>> rows = pa.table({"n": [6, 1, None], "d": [4, 0, 2]})
 >>> ratio = Expression.of("CASE WHEN d <> 0 THEN n / d END", rows.schema)
@@ -33,12 +33,12 @@ _TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 class Expression:
     """A bound expression.
 
-    text      as it was written
-    type      the type that Spark would give it
+    text      the text as it was written
+    type      the type of the result in Spark
     columns   the columns that it reads, as the schema spells them
-    shift     (column, ticks) where it is that column moved by a constant, so that it progresses as the column does
-    extreme   ("greatest" or "least", columns) where it is that of plain columns
-    renames   the column where it is nothing else
+    shift     (column, ticks) if it is that column plus a constant, so that it progresses as the column does
+    extreme   ("greatest" or "least", columns) if it is that function of plain columns
+    renames   the column, if it is a column and nothing else
     """
 
     text: str
@@ -48,7 +48,7 @@ class Expression:
 
     @classmethod
     def of(cls, text: str, schema: pa.Schema, timezone: str = "UTC", role: str = "The expression") -> Expression:
-        """Binds a text to a schema, or refuses it. `role` is what a refusal calls it, such as `where()`."""
+        """Binds a text to a schema, or refuses it. `role` names the expression in a refusal, such as `where()`."""
         from lowwater.expressions.reading import read
 
         root = read(text, schema, timezone, role)
@@ -57,7 +57,7 @@ class Expression:
 
     @classmethod
     def condition(cls, text: str, schema: pa.Schema, timezone: str = "UTC", role: str = "A filter") -> Expression:
-        """Binds a text that must be true or false."""
+        """Binds a text whose result must be boolean."""
         found = cls.of(text, schema, timezone, role)
         if not pa.types.is_boolean(found.type):
             raise LowwaterError(f"{role} needs a condition, but {text!r} is {spark_name(found.type)}.")
@@ -83,7 +83,7 @@ class Expression:
         return (kind, names) if len(names) == len(root.children) else None
 
     def evaluate(self, table: pa.Table, where: Mask | None = None) -> pa.Array:
-        """The value for every row, or for the rows of a mask and null elsewhere. Raises where Spark raises."""
+        """The value for every row; with a mask, null for the other rows. Raises an error where Spark does."""
         try:
             return self.root.evaluate(Rows(table)) if where is None else within(where, self.root, Rows(table))
         except Raised as error:

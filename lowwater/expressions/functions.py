@@ -1,4 +1,4 @@
-"""The subset: every operator and function that an expression may use, one line each, with the binder that types it.
+"""The subset: every operator and function that an expression can use, one line each, with its binder.
 
 `docs/expressions.md` lists the same names, and `tests/spark/test_expressions.py` compares each of them with Spark.
 
@@ -153,4 +153,4 @@ CASTS: dict[str, pa.DataType] = {
     "string": STRING,
     "date": pa.date32(),
 }
-"""The types by whose name Spark casts too, as in `double('NaN')`; decimal and the timestamps have more to them."""
+"""Types whose name is also a cast function, as in `double('NaN')`. `_Reader.type` handles decimals and timestamps."""

@@ -1,6 +1,6 @@
-"""What a kernel is: a function of whole Arrow arrays, and the small steps that kernels share.
+"""Kernels: functions of whole Arrow arrays; and the small steps that kernels share.
 
-A kernel of a strict call may compute anything where an argument is null; the call makes those rows null again.
+The kernel of a strict call can return any value where an argument is null, because the call sets these rows to null.
 
 >>> numbers(pa.array([1, None])).tolist(), with_nulls(pa.array([1, 2]), np.array([False, True])).to_pylist()
 ([1, 0], [1, None])
@@ -25,7 +25,7 @@ K = TypeVar("K", bound=Callable[..., Any])
 
 
 class Raised(LowwaterError):
-    """A value for which Spark raises in ANSI mode. The expression adds its own text to the cause."""
+    """A value for which Spark raises an error in ANSI mode. `Expression` adds its text to the message."""
 
 
 def raising(kernel: K) -> K:
@@ -42,7 +42,7 @@ def takes_scalars(kernel: K) -> K:
 
 @dataclass(frozen=True)
 class Fixed:
-    """A kernel whose first arguments are given. Unlike `functools.partial` it compares by value, as plans do."""
+    """A kernel with its first arguments fixed. Unlike `functools.partial`, it compares by value, as plans need it."""
 
     kernel: Kernel
     options: tuple[Any, ...]
@@ -64,7 +64,7 @@ def fixed(kernel: Kernel, *options: Any) -> Fixed:
 
 
 def pick(chosen: Sequence[Mask], values: Sequence[pa.Array]) -> pa.Array:
-    """Per row the value of the first mask that holds, else the last value."""
+    """For each row, the value of the first mask that holds, or else the last value."""
     found = values[-1]
     for mask, value in zip(reversed(chosen), reversed(values[:-1]), strict=True):
         found = pc.if_else(pa.array(mask), value, found)
@@ -93,14 +93,14 @@ def with_nulls(values: pa.Array, null: Mask) -> pa.Array:
 
 
 def numbers(values: pa.Array, fill: Any = 0) -> npt.NDArray[Any]:
-    """The values as a NumPy array. Nulls become a number that no kernel raises for; the call makes them null again."""
+    """The values as a NumPy array. Nulls become `fill`, for which no kernel raises. The call sets them to null."""
     if values.null_count:
         values = values.fill_null(pa.scalar(fill, values.type))
     return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def refuse(bad: Mask, values: Sequence[pa.Array], cause: str) -> None:
-    """Raises where the mask holds and no argument is null, with the first such row's values."""
+    """Raises if the mask holds on a row without null arguments, with the values of the first such row."""
     bad = bad & all_valid(values)
     if bad.any():
         at = int(np.argmax(bad))

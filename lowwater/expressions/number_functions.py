@@ -1,4 +1,4 @@
-"""Binders of arithmetic: Spark's result types, with decimals apart from the other numbers."""
+"""Binders of arithmetic, with Spark's result types. Decimals have their own rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lowwater.expressions.types import (
 
 
 def _operands(name: str, args: Sequence[Node], zone: str) -> tuple[Node, Node]:
-    """Two numbers in one type, or two decimals in their own. Text beside a number is cast (ANSI)."""
+    """Two numbers in one type, or two decimals in their own types. Text next to a number is cast (ANSI)."""
     counted(name, args, 2)
     left, right = args
     if type := promoted(left.type, right.type):
@@ -53,7 +53,7 @@ def _operands(name: str, args: Sequence[Node], zone: str) -> tuple[Node, Node]:
 
 
 def _decimal(name: str, node: Node, zone: str) -> Node:
-    """An integer beside a decimal; a literal has as many digits as it shows."""
+    """An integer next to a decimal, as a decimal. A literal has as many digits as are written."""
     if isinstance(node, Literal) and is_integer(node.type) and node.value is not None:
         if not node.written:
             raise OutsideSubset(

@@ -1,7 +1,7 @@
-"""Reads the text of an expression with sqlglot and binds it to the columns of a schema.
+"""Parses the text of an expression with sqlglot and binds it to the columns of a schema.
 
-sqlglot's dialect "spark" is the grammar, without its table of functions: a call keeps the name and the arguments that
-stand in the text, and its meaning comes from `functions.py` alone. This module is imported only where text is read.
+The grammar is sqlglot's dialect "spark" without its table of functions. A call keeps its name and arguments as written,
+and `functions.py` alone defines its meaning. This module is imported only when text is parsed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lowwater.expressions.types import NTZ, canonical, inside
 
 
 class Names(Spark):
-    """Spark's grammar; a function is its name and its arguments."""
+    """Spark's grammar, in which every function is parsed as a name with arguments."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']  # a doubled quote is a quote since Spark 4
@@ -64,7 +64,7 @@ ARGUMENTS = {
     *("this", "expression", "expressions", "is_string", "quoted", "typed", "safe", "coalesce", "to", "unit", "negate"),
     *("ifs", "default", "true", "false", "low", "high", "table", "db", "catalog"),
 }
-"""The parts of a parsed node that are read; a node with another part is refused."""
+"""The parts of a parsed node that this module reads. A node with another part is refused."""
 
 TYPES = {
     "BOOLEAN": "boolean",
@@ -98,7 +98,7 @@ def read(text: str, schema: pa.Schema, timezone: str, role: str) -> Node:
 
 
 def _refuse_precedence(parsed: exp.Expression) -> None:
-    """Refuses what sqlglot groups otherwise than Spark: `p = a < b` and `s || a + b`."""
+    """Refuses expressions that sqlglot and Spark group differently: `p = a < b` and `s || a + b`."""
     operands = [parsed.args.get(name) for name in ("this", "expression", "low", "high")]
     tests = isinstance(parsed, PREDICATES) and any(isinstance(o, (*PREDICATES, exp.Not)) for o in operands)
     if tests or (isinstance(parsed, exp.DPipe) and isinstance(parsed.expression, (exp.Add, exp.Sub))):
@@ -223,7 +223,7 @@ class _Reader:
         return cast(value, to, self.zone)
 
     def decimal(self, text: str, to: pa.DataType) -> Node:
-        """`1.5BD`, which sqlglot reads as a cast of the text."""
+        """A literal such as `1.5BD`, which sqlglot parses as a cast of the text."""
         try:
             return Literal(pa.scalar(Decimal(text), to).as_py(), to)
         except (InvalidOperation, pa.ArrowInvalid):
@@ -287,7 +287,7 @@ class _Reader:
         raise OutsideSubset(f"{parsed.sql('spark')!r}")
 
     def joined(self, parsed: exp.Concat) -> Node:
-        """Literals side by side, which Spark reads as one."""
+        """Adjacent string literals, which Spark concatenates."""
         return Literal("".join(part.this for part in parsed.expressions), pa.string())
 
 

@@ -1,4 +1,4 @@
-"""Binders of functions of strings whose pattern is one literal for all rows."""
+"""Binders of string functions whose pattern is one literal for all rows."""
 
 from __future__ import annotations
 

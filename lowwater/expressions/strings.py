@@ -44,7 +44,7 @@ def lower(s: pa.Array) -> pa.Array:
 
 
 def _cased(s: pa.Array, ascii: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> pa.Array:
-    """ASCII in one pass; each other string once, since Arrow's tables lack mappings to several characters."""
+    """Changes case: ASCII in one pass; other strings per distinct value, because Arrow lacks some mappings."""
     plain = pc.string_is_ascii(s).fill_null(True)
     found = ascii(s)
     if pc.all(plain).as_py() in (True, None):
@@ -71,17 +71,17 @@ def concat(*parts: pa.Array) -> pa.Array:
 
 
 def concat_ws(separator: pa.Array, *parts: pa.Array) -> pa.Array:
-    """The parts that are not null, joined; null only where the separator is."""
+    """Joins the parts that are not null. The result is null only if the separator is null."""
     if not parts:
         return pc.if_else(separator.is_valid(), pa.scalar(""), separator)
     none = pa.array(~np.any([validity(part) for part in parts], axis=0))
-    first = pc.if_else(none, "", parts[0])  # Arrow drops a row of nothing but nulls
+    first = pc.if_else(none, "", parts[0])  # Arrow drops a row in which all parts are null
     joined = pc.binary_join_element_wise(first, *parts[1:], separator.fill_null(""), null_handling="skip")
     return pc.if_else(separator.is_valid(), joined, pa.scalar(None, pa.string()))
 
 
 def substring(s: pa.Array, position: pa.Array, count: pa.Array | None = None) -> pa.Array:
-    """Characters from a position that counts from 1, or from the end where it is negative; 0 is read as 1."""
+    """Characters from a position, counted from 1, or from the end if it is negative. 0 is taken as 1."""
     at = numbers(position, 1).astype(np.int64)
     size = numbers(pc.utf8_length(s)).astype(np.int64)
     start = np.where(at > 0, at - 1, np.where(at < 0, size + at, 0))
@@ -102,7 +102,7 @@ def right(s: pa.Array, count: pa.Array) -> pa.Array:
 
 
 def _slice(s: pa.Array, start: Counts, stop: Counts) -> pa.Array:
-    """Characters [start, stop) per row. Arrow slices all rows alike, Polars each row by its own bounds."""
+    """Characters [start, stop) per row. Arrow slices all rows with the same bounds, Polars each row with its own."""
     first, last = np.maximum(start, 0), np.maximum(stop, 0)
     if len(s) and (first == first[0]).all() and (last == last[0]).all():
         return pc.utf8_slice_codeunits(s, int(first[0]), int(max(first[0], last[0])))
@@ -129,7 +129,7 @@ def endswith(s: pa.Array, part: pa.Array) -> pa.Array:
 
 
 def _by_row(operation: str, s: pa.Array, part: pa.Array) -> pa.Array:
-    """One pattern for all rows by Arrow; a pattern per row by Polars, since Arrow takes one only."""
+    """Searches with Arrow if all rows have one pattern, and otherwise with Polars, because Arrow takes only one."""
     if len(part) and part.null_count == 0 and (first := part[0].as_py()) is not None and _constant(part):
         arrow = {"contains": pc.match_substring, "starts_with": pc.starts_with, "ends_with": pc.ends_with}
         return arrow[operation](s, pattern=first)
@@ -150,7 +150,7 @@ def _constant(part: pa.Array) -> bool:
 
 
 def position(part: str, s: pa.Array) -> pa.Array:
-    """The character at which a text begins, from 1; 0 where it does not occur."""
+    """The position of a text, counted in characters from 1; 0 if it does not occur."""
     if not part:
         return pa.array(np.ones(len(s), np.int32))
     before = pc.list_element(pc.split_pattern(s.fill_null(""), part, max_splits=1), 0)

@@ -18,7 +18,7 @@ from lowwater.expressions.kernels import Mask, raising, refuse
 from lowwater.expressions.types import is_instant, spark_name
 
 BLANK = "".join(chr(c) for c in range(0x21)) + "\x7f"
-"""What Spark trims before it reads: whitespace and control characters of ASCII."""
+"""The characters that Spark trims before it parses a text: whitespace and control characters of ASCII."""
 WHOLE = r"^[+-]?[0-9]+$"
 FLOATING = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
 SPECIAL = {"inf": np.inf, "+inf": np.inf, "infinity": np.inf, "+infinity": np.inf, "-inf": -np.inf}
@@ -103,7 +103,7 @@ def to_date(s: pa.Array) -> pa.Array:
 
 @raising
 def to_timestamp(type: pa.DataType, s: pa.Array) -> pa.Array:
-    """Microseconds; a text without a zone is in UTC, and without a clock at midnight."""
+    """Microseconds of a text. Without a zone it is in UTC, and without a time of day at midnight."""
     unread = UNREAD + "a timestamp (yyyy-MM-dd HH:mm:ss[.SSSSSS][zone])"
     groups = pc.extract_regex(_trimmed(s), pattern=MOMENT)
     refuse(np.asarray(groups.is_null()), (s,), unread)

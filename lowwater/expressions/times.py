@@ -123,7 +123,7 @@ def to_seconds(per: int, ts: pa.Array) -> pa.Array:
 
 
 def to_seconds_truncated(ts: pa.Array) -> pa.Array:
-    """Whole seconds towards zero, which is what `unix_timestamp` gives before 1970."""
+    """Whole seconds, rounded towards zero, as `unix_timestamp` returns before 1970."""
     at = micros(ts)
     return pa.array(at // SECOND + ((at < 0) & (at % SECOND != 0)))
 
@@ -143,7 +143,7 @@ def multiplied(count: Ints, by: int) -> tuple[Ints, Mask]:
 
 
 def from_fractions(type: pa.DataType, n: pa.Array) -> pa.Array:
-    """Doubles in seconds; null for NaN and infinities, and ends at the bounds of a long."""
+    """Timestamps from doubles in seconds: null for NaN and infinities, limited to the range of a long."""
     x = numbers(n).astype(np.float64)
     with np.errstate(all="ignore"):
         return with_nulls(timestamps(java_long(x * SECOND), type), ~np.isfinite(x))
@@ -169,7 +169,7 @@ def add_micros(shift: int, ts: pa.Array) -> pa.Array:
 
 
 def _months_later(months: int, day: Ints) -> Ints:
-    """The same day of a later month, or its last day where that month is shorter."""
+    """The same day of a later month, or its last day if that month is shorter."""
     year, month, of_month = civil(day)
     count = year * 12 + month - 1 + months
     year, month = count // 12, count % 12 + 1
@@ -192,7 +192,7 @@ def timestamp_to_date(ts: pa.Array) -> pa.Array:
 
 
 def relabelled(type: pa.DataType, ts: pa.Array) -> pa.Array:
-    """A timestamp as a clock reading in UTC, and back: the same number."""
+    """A timestamp as a local time in UTC, and back. The number stays the same."""
     return timestamps(micros(ts), type)
 
 

@@ -1,7 +1,8 @@
-"""The bound form of an expression: a tree of columns, literals and calls, each with the type that Spark would give it.
+"""The bound form of an expression: a tree of columns, literals and calls, each with the type that it has in Spark.
 
-A row is evaluated only where Spark would evaluate it. `CASE`, `AND`, `OR` and `COALESCE` restrict the rows before they
-ask a branch that may raise, and a call restricts its later arguments to rows whose earlier ones are not null.
+A part is evaluated only on the rows on which Spark would evaluate it. `CASE`, `AND`, `OR` and `COALESCE` restrict the
+rows before they evaluate a branch that can raise. A call restricts its later arguments to rows whose earlier arguments
+are not null.
 
 >>> rows = Rows(pa.table({"n": [6, 1], "d": [2, 0]}))
 >>> rows.where(np.array([True, False])).column("n", pa.int64()).to_pylist()
@@ -24,7 +25,7 @@ from lowwater.expressions.kernels import Kernel, Mask, Raised, all_valid, pick, 
 
 
 class Rows:
-    """The rows of a table that an expression is asked for."""
+    """The rows of a table on which an expression is evaluated."""
 
     def __init__(self, table: pa.Table, chosen: npt.NDArray[np.intp] | None = None) -> None:
         self.table = table
@@ -49,7 +50,7 @@ class Rows:
 
 
 def as_spark_stores(column: pa.Array, type: pa.DataType) -> pa.Array:
-    """A column in the type that Spark would have for it: timestamps in microseconds, strings without a dictionary."""
+    """A column in Spark's type for it: timestamps in microseconds, strings without a dictionary."""
     if column.type == type:
         return column
     if pa.types.is_timestamp(type) and column.type.unit == "ns":
@@ -60,7 +61,7 @@ def as_spark_stores(column: pa.Array, type: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True)
 class Column:
-    """A column, by the name that the schema has for it."""
+    """A column, by its name in the schema."""
 
     name: str
     type: pa.DataType
@@ -75,7 +76,8 @@ class Column:
 class Literal:
     """A constant. `value` is what `pa.scalar` takes for the type; dates and timestamps are integers.
 
-    `written` marks a number as it stands in the text: beside decimals Spark gives it as many digits as it shows.
+    `written` marks a number that is a literal in the text: in operations with decimals, Spark gives it as many digits
+    as are written.
     """
 
     value: Any
@@ -93,10 +95,10 @@ class Literal:
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel over the values of its arguments.
+    """A kernel applied to the values of its arguments.
 
-    A strict call is null where an argument is null. Spark evaluates its arguments from the left and stops at the first
-    null; division evaluates the right one first.
+    A strict call is null if an argument is null. Spark evaluates arguments from left to right and stops at the first
+    null. Division evaluates the right argument first (`last_first`).
     """
 
     kernel: Kernel
@@ -113,9 +115,9 @@ class Call:
         constants = sum(_constant(child) for child in self.children)
         if getattr(self.kernel, "scalars", False) and 0 < constants < len(self.children):
             return self.kernel(*(c.scalar() if _constant(c) else c.evaluate(rows) for c in self.children))
-        asked = self.children[::-1] if self.last_first else self.children
+        ordered = self.children[::-1] if self.last_first else self.children
         values: list[pa.Array] = []
-        for child in asked:
+        for child in ordered:
             if self.strict and child.raises and any(value.null_count for value in values):
                 values.append(within(all_valid(values), child, rows))
             else:
@@ -128,7 +130,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Both:
-    """`AND` (stop = False) and `OR` (stop = True): the right side is not asked where the left side decides."""
+    """`AND` (stop = False) and `OR` (stop = True). The right side is not evaluated where the left side decides."""
 
     left: Node
     right: Node
@@ -155,7 +157,7 @@ class Both:
 
 @dataclass(frozen=True)
 class Case:
-    """The value of the first branch whose condition is true. A branch is asked only for its own rows."""
+    """The value of the first branch whose condition is true. A branch is evaluated only on its own rows."""
 
     branches: tuple[tuple[Node, Node], ...]
     default: Node
@@ -184,7 +186,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Coalesce:
-    """The first argument that is not null. A later one is asked only where all before it are null."""
+    """The first argument that is not null. An argument is evaluated only where all arguments before it are null."""
 
     children: tuple[Node, ...]
     type: pa.DataType
@@ -206,7 +208,7 @@ Node = Column | Literal | Call | Both | Case | Coalesce
 
 
 def folded(node: Node) -> Node:
-    """A call of literals as the literal that it gives. One that raises stays: its rows may never be reached."""
+    """Constant folding: a call of literals as a literal. A call that raises stays, as it may never be evaluated."""
     if isinstance(node, (Column, Literal)) or not all(isinstance(child, Literal) for child in node.children):
         return node
     try:
@@ -228,12 +230,12 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def restricted(mask: Mask, node: Node, rows: Rows) -> pa.Array:
-    """A node on the rows of a mask. A node that cannot raise is evaluated on all rows, which is faster."""
+    """Evaluates a node on the rows of a mask. A node that cannot raise is evaluated on all rows, which is faster."""
     return within(mask, node, rows) if node.raises else node.evaluate(rows)
 
 
 def within(mask: Mask, node: Node, rows: Rows) -> pa.Array:
-    """A node on the rows of a mask only; null elsewhere."""
+    """Evaluates a node on the rows of a mask only. The other rows are null."""
     if mask.all():
         return node.evaluate(rows)
     if not mask.any():

@@ -49,7 +49,7 @@ STORED = {
 
 
 def canonical(type: pa.DataType, timezone: str) -> pa.DataType:
-    """The type that Spark has for an Arrow type; the type itself where the subset has none."""
+    """Spark's type for an Arrow type, or the Arrow type itself if the subset has none."""
     if pa.types.is_dictionary(type):
         inner = canonical(type.value_type, timezone)
         return inner if inner in NAMES else type
@@ -61,7 +61,7 @@ def canonical(type: pa.DataType, timezone: str) -> pa.DataType:
 
 
 def zone_of(schema: pa.Schema) -> str:
-    """The time zone of the session that a schema is of: Spark writes it into its timestamps."""
+    """The time zone of the session, from a schema: Spark writes it into the types of timestamps."""
     return next((field.type.tz for field in schema if is_instant(field.type)), "UTC")
 
 
@@ -94,7 +94,7 @@ def is_number(type: pa.DataType) -> bool:
 
 
 def is_instant(type: pa.DataType) -> bool:
-    """A timestamp of Spark: an instant, not a reading of a clock."""
+    """Whether it is Spark's `timestamp`, an instant, and not `timestamp_ntz`, a local time."""
     return bool(pa.types.is_timestamp(type)) and type.tz is not None
 
 
@@ -107,7 +107,7 @@ def is_time(type: pa.DataType) -> bool:
 
 
 def as_decimal(type: pa.DataType) -> pa.DataType:
-    """The decimal that holds every value of an integer type."""
+    """The decimal type that can hold every value of an integer type."""
     return type if is_decimal(type) else pa.decimal128(DIGITS[type], 0)
 
 
@@ -124,7 +124,7 @@ def _decimals(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def tightest(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The common type without any promotion of strings."""
+    """The common type of two types, without promotion of strings."""
     if a == b:
         return a
     if pa.types.is_null(a) or pa.types.is_null(b):
@@ -140,7 +140,7 @@ def tightest(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 
 def promoted(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The type that a string takes beside a type that is none (ANSI: the string is cast)."""
+    """The type to which a string is cast next to a type that is not a string (ANSI rules)."""
     if (a == pa.string()) == (b == pa.string()):
         return None
     other = b if a == pa.string() else a
@@ -154,7 +154,7 @@ def wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 
 def common(types: Iterable[pa.DataType], what: str, strings: bool = True) -> pa.DataType:
-    """The one type that all operands take, or a refusal. Spark promotes strings only if no tighter type exists."""
+    """The common type of all operands, or a refusal. Spark promotes strings only if there is no tighter type."""
     types = list(types)
     found: pa.DataType | None = reduce(
         lambda a, b: None if a is None else (wider(a, b) if strings else tightest(a, b)), types

@@ -3,12 +3,12 @@
     arrival      patterns of disorder, and the lateness they cause
     disordered   packets of a network, and measurements with a key: late, out of order and out of step
     files        a table as parquet files that Spark reads in arrival order
-    two          two sides of a join, alike and independent, with the order of arrival as a number
-    punctuated   the arrival patterns of the punctuated join's paper, with punctuations among the tuples
+    two          two independent inputs of a join, with their order of arrival as a number
+    punctuated   the arrival patterns of PW, with punctuations among the tuples
     auctions     persons, auctions and bids after NEXMark, with a punctuation when an auction is over
 
-The names of the first three are names of this package too. The others are imported by their own, so that `auctions`
-is always the module here and never its function.
+The names in the first three modules are also names of this package. The other modules are imported by their own names,
+so that `generate.auctions` is always the module and never its function.
 """
 
 from lowwater.generate.arrival import (

@@ -1,17 +1,17 @@
-"""The order in which tuples arrive, when they are delayed: patterns of disorder, and how late they make a tuple.
+"""Patterns of disorder: the order in which delayed tuples arrive, and the lateness that results.
 
 A stream is a set of tuples with data time ts and an arrival order. Times are int64 ticks, microseconds in the tables.
-The model everywhere is
+The model is
 
     arrival(i) = ts(i) + lag(source of i) + delay(i),      0 <= delay(i) <= D
 
-and tuples arrive in order of arrival(i), ties in order of ts. A tuple that has overtaken i, so that ts(j) > ts(i) while
-arrival(j) <= arrival(i), is ahead of it by
+and tuples arrive in order of arrival(i), ties in order of ts. If tuple j overtakes tuple i, that is ts(j) > ts(i) and
+arrival(j) <= arrival(i), then j is ahead of i by
 
     ts(j) - ts(i) <= lag(i) - lag(j) + delay(i) - delay(j) <= D + (max lag - min lag)
 
-Hence the lateness of i, the distance to the largest ts that arrived before it, never exceeds D within one source and
-D plus the spread of the lags in a union. With a slack of that much, no tuple is late.
+The lateness of i is its distance to the largest ts that arrived before it. So it never exceeds D within one source, and
+D plus the spread of the lags in a union. With a slack of that length, no tuple is late.
 
 The two other patterns, band and block-sorted disorder, are those of TH 6.1.5.1.
 """
@@ -74,10 +74,10 @@ class Band:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Block-sorted disorder: blocks [b*length, (b+1)*length) arrive in order, the tuples of a block shuffled.
+    """Block-sorted disorder: blocks [b*length, (b+1)*length) arrive in order, and the tuples of a block in any order.
 
-    As from a router that collects records and empties its cache once in `length` ticks. Lateness is below `length`,
-    and no slack shorter than that fits, though a window that ends with a block is complete as soon as the block is.
+    A router that collects records and flushes its cache every `length` ticks behaves like this. Lateness is below
+    `length`, and a shorter slack is not enough. But a window that ends with a block is complete when the block is.
     """
 
     length: int
@@ -100,12 +100,12 @@ def disorder(times: Times, rng: np.random.Generator, kind: Disorder | None = Non
 
 
 def arrival_order(times: Times, arrival: Times) -> Order:
-    """Tuples by arrival; those that arrive at the same tick in order of their times."""
+    """The order of tuples by arrival. Tuples that arrive at the same tick are ordered by their times."""
     return np.lexsort((times, arrival))
 
 
 def lateness(times: Times) -> Times:
-    """For times in arrival order: max(0, max{t(j) : j < i} - t(i)), how far each tuple is behind the newest before it.
+    """The lateness of each tuple, for times in arrival order: max(0, max{t(j) : j < i} - t(i)).
 
     >>> lateness(np.array([10, 30, 25, 40, 10]))
     array([ 0,  0,  5,  0, 30])

@@ -1,17 +1,16 @@
 """Persons, auctions and bids of an online auction, after NEXMark (Tucker et al.), as in the example of PW 1.2.
 
 Each stream is a table in arrival order. An auction is open in [ts, expires), and its bids have ts in that interval.
-When it is over, the bid stream says so by a row that is no bid but a punctuation: no bid for this `item_id` comes after
-it.
+When it is over, the bid stream contains a row that is a punctuation and not a bid: no bid for this `item_id` follows.
 
-With a `disorder` of D, bids arrive at ts + delay, 0 <= delay <= D, and the row that closes an auction at expires + D:
-the source waits for as long as a bid can be under way. For every bid of the item
+With a `disorder` of D, bids arrive at ts + delay, 0 <= delay <= D. The row that closes an auction arrives at
+expires + D, because the source waits as long as a bid can be delayed. For every bid of the item
 
     ts + delay <= ts + D < expires + D
 
-so the promise holds however the bids are shuffled, and lateness in the bid stream is at most D. Persons and auctions
-are never disordered. A query over them that keeps 12 hours of auctions meets auctions that end before they leave its
-window, and others that are open for longer.
+so the promise holds for any delays, and lateness in the bid stream is at most D. Persons and auctions arrive in order.
+A query that keeps 12 hours of auctions meets some auctions that end before they leave its window, and some that are
+open for longer.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ CATEGORIES = 10
 
 @dataclass(frozen=True)
 class Auctions:
-    """Three streams, each in arrival order: ids are int64, money is in cents.
+    """Three streams, each in arrival order. Ids are int64, money is in cents.
 
     persons    ts, id, name, city, state
     auctions   ts, item_id, seller, category, reserve, expires
@@ -87,16 +86,16 @@ def auctions(
     closing: bool = True,
     start: int = START,
 ) -> Auctions:
-    """Auctions that open uniformly over `seconds`, and what goes with them.
+    """Auctions that open uniformly over `seconds`, with their persons and bids.
 
     Duration  log-uniform between `shortest` and `longest` seconds, one from each of n_auctions equal shares of that
-              range, so that a few auctions already last from minutes to more than a day
-    Bids      `bids` an auction on average; the auction of popularity rank r gets a share ~ r**-zipf of all, at times
+              range, so that even a few auctions last from minutes to more than a day
+    Bids      `bids` per auction on average; the auction of popularity rank r gets a share ~ r**-zipf of all, at times
               uniform while it is open. Each bid on an item is higher than the one before it in ts
-    Persons   half as many as auctions (at least two) if not said; two are there at the start, the others register
-              uniformly over `seconds`. Sellers and bidders have registered before, and none bids on an item of theirs
+    Persons   by default half as many as auctions, but at least two. Two exist at the start, the others register
+              uniformly over `seconds`. Sellers and bidders have registered before, and no seller bids on their own item
     Disorder  min(Exp(disorder / 6), disorder) seconds of delay for each bid
-    Closing   whether the bid stream has punctuations; the bids and their order are the same without
+    Closing   whether the bid stream has punctuations. The bids and their order are the same without them
 
     >>> stream = auctions(100, seed=1)
     >>> stream.bids.num_rows, stream.bids["closed"].to_pylist().count(True)
@@ -110,7 +109,7 @@ def auctions(
     if not 0 < shortest <= longest:
         raise ValueError(f"Auctions last 0 < shortest <= longest seconds, but these are {shortest} and {longest}.")
     if seconds < 0 or bids < 0 or disorder < 0:
-        raise ValueError(f"No seconds, bids or disorder below zero, but they are {seconds}, {bids} and {disorder}.")
+        raise ValueError(f"seconds, bids and disorder must not be negative: {seconds}, {bids} and {disorder}.")
     rng = np.random.default_rng(seed)
     registered = _uniform(known, seconds, rng)
     registered[:2] = 0  # so that there is always a bidder who is not the seller
@@ -130,7 +129,7 @@ def auctions(
 
 @dataclass(frozen=True)
 class _Sale:
-    """Persons by id and auctions by item_id, both in ascending order of time: ticks since `zero`, which tables add."""
+    """Persons by id and auctions by item_id, both by ascending time. Times are ticks since `zero`, which tables add."""
 
     registered: Times
     opens: Times
@@ -176,19 +175,19 @@ class _Sale:
 
 
 def _uniform(n: int, seconds: float, rng: np.random.Generator) -> Times:
-    """Ticks in ascending order, uniform in [0, seconds)."""
+    """Draws ticks uniformly in [0, seconds), in ascending order."""
     return np.sort((rng.random(n) * seconds * SECOND).astype(np.int64))
 
 
 def _below(ends: Ints, rng: np.random.Generator) -> Ints:
-    """For each end a number uniform in [0, end)."""
+    """Draws, for each end, a uniform number in [0, end)."""
     return rng.integers(0, ends, dtype=np.int64)
 
 
 def _prices(item: Ints, reserve: Ints, rng: np.random.Generator) -> Ints:
-    """Prices of bids sorted by item and ts: each tops the one before it by up to a tenth of the item's reserve.
+    """Prices of bids sorted by item and ts: each raises the one before it by up to a tenth of the item's reserve.
 
-    The first is a raise on half the reserve, so that some auctions stay below their reserve and others pass it.
+    The first bid raises half of the reserve, so that some auctions stay below their reserve and others exceed it.
     """
     raised = np.cumsum(1 + _below(reserve[item] // 10, rng))
     before = np.insert(raised, 0, 0)[np.searchsorted(item, item)]  # raises on all items before this one

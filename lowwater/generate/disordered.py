@@ -1,4 +1,4 @@
-"""Streams that arrive late, out of order and out of step: packets of a network, and measurements with a key."""
+"""Generators of streams that arrive late, out of order and out of step: network packets, and keyed measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEYED = pa.schema({"ts": TIMESTAMP, "key": pa.int64(), "val": pa.float64()})
 
 @dataclass(frozen=True)
 class Packets:
-    """Packets in arrival order, and the largest lateness (in ticks) that occurs in the union and on each link."""
+    """Packets in arrival order, with the largest lateness (in ticks) in the union and on each link."""
 
     table: pa.Table
     disorder: int
@@ -73,7 +73,7 @@ def packets(
     counts = [control, *((rows - control + i) // busy for i in range(busy))]
     link = np.repeat(np.arange(len(links)), counts)
     silent_from = np.where(link == 0, a, b)
-    # Uniform over the active time, then moved past the silence: ts never falls into it.
+    # Uniform over the active time, then shifted past the lull, so that no ts is in the lull.
     at = rng.random(rows) * (1 - (c - silent_from))
     at += np.where(at < silent_from, 0, c - silent_from)
     ts = (at * seconds * SECOND).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Generated tables as files, in an order that Spark's file source keeps."""
+"""Writes generated tables as files that Spark's file source reads in order."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from lowwater.generate.arrival import START
 
 
 def write_files(table: pa.Table, directory: str | os.PathLike[str], files: int, first: int = 0) -> list[Path]:
-    """Cut a table in arrival order into parquet files that Spark's file source reads in that order.
+    """Cuts a table in arrival order into parquet files that Spark's file source reads in that order.
 
-    The source takes files by modification time, so file i gets the time `START + i`. Each appears under its name only
-    when complete: a name that begins with a dot is not read. A directory that holds parquet files already is refused,
-    since a source would read them too, unless these files go on after them, from number `first`.
+    The source takes files by modification time, so file i gets the time `START + i`. A file appears under its name only
+    when it is complete; until then its name begins with a dot, and Spark ignores it. The directory must contain exactly
+    the parquet files before number `first`, because a source would read any others, too.
     """
     if files < 1:
         raise ValueError(f"A table is written as one file or more, but files is {files}.")
     into = Path(directory)
     into.mkdir(parents=True, exist_ok=True)
     if len(list(into.glob("*.parquet"))) != first:
-        raise ValueError(f"{into} does not hold {first} parquet files; give an empty directory, or go on after them.")
+        raise ValueError(
+            f"{into} does not contain exactly {first} parquet files; give an empty directory, or the right `first`."
+        )
     cuts = [table.num_rows * i // files for i in range(files + 1)]
     written = []
     for i, (begin, stop) in enumerate(pairwise(cuts), start=first):

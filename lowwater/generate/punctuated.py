@@ -1,22 +1,22 @@
 """Streams with punctuations among their tuples: the arrival patterns of the punctuated window join (PW 5.1, 6.1).
 
-A punctuation of a join value says that no tuple after it carries that value. The tuples between two punctuations are a
+A punctuation on a join value promises that no later tuple carries that value. The tuples between two punctuations are a
 segment. The paper names a pattern by the order of the punctuated values, the mean size of a segment, and the mean
 percentage of a segment's tuples that carry the value of the punctuation which concludes it:
 
-    cluster-[order]-[size]            all of them do: tuples with the same value arrive successively
-    punct-[order]-[size]-[match]      some do, the others carry values whose punctuation is still to come
+    cluster-[order]-[size]            all tuples of a segment carry it: tuples with the same value arrive successively
+    punct-[order]-[size]-[match]      some carry it, the others carry values whose punctuation comes later
 
-Values are 0, 1, ..., values - 1 in every pattern, each punctuated once, so that two streams made with the same number
-of values and different seeds have all of them in common. What the paper leaves open is settled thus:
+Values are 0, 1, ..., values - 1 in every pattern, each punctuated once. So two streams with the same number of values
+and different seeds have all values in common. Where the paper leaves a choice, this module does the following:
 
 - The size of a segment is 1 + Poisson(size - 1). A punctuation follows the last tuple with its value (PW 5.1), so no
   segment is empty; the mean is the one in the name, and with size 1 every tuple is followed by its punctuation, which
   is the paper's unique arrival.
-- The tuples that do not match carry one of the next `ahead` values to be punctuated. Were they drawn from all that is
-  still open, hardly any two of them would meet in a window.
-- The last tuple of a segment is among those that match, if there are any.
-- Gaps between arrivals are geometric, which is the Poisson process counted in whole ticks: the times ascend strictly.
+- The tuples that do not match carry one of the next `ahead` values to be punctuated. If they were drawn from all open
+  values, hardly any two of them would meet in a window.
+- The last tuple of a segment is among those that match, if any tuple does.
+- Gaps between arrivals are geometric: a Poisson process in whole ticks, so that times ascend strictly.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NAME = re.compile(
 
 @dataclass(frozen=True)
 class Arrival:
-    """A pattern: the order of punctuated values, mean tuples a segment, and mean percentage of them that match.
+    """A pattern: the order of punctuated values, the mean tuples per segment, and the mean percentage that match.
 
     Without a percentage the pattern is clustered: all tuples of a segment match. That is not the same as `match=100`,
     where the percentage is drawn from Poisson(100), and about half the draws fall below.
@@ -54,11 +54,11 @@ class Arrival:
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
-            raise ValueError(f"Punctuations arrive in the order {', '.join(ORDERS)}, but {self.order!r} is asked for.")
+            raise ValueError(f"The order of punctuations must be one of {', '.join(ORDERS)}, not {self.order!r}.")
         if self.size < 1:
-            raise ValueError(f"A segment has a mean size of one tuple or more, but {self.size} is asked for.")
+            raise ValueError(f"The mean size of a segment must be one tuple or more, not {self.size}.")
         if self.match is not None and not 0 <= self.match <= 100:
-            raise ValueError(f"A match is a percentage from 0 to 100, but {self.match} is asked for.")
+            raise ValueError(f"The match must be a percentage from 0 to 100, not {self.match}.")
 
     def __str__(self) -> str:
         clustered = f"cluster-{self.order}-{self.size}"
@@ -66,7 +66,7 @@ class Arrival:
 
 
 def pattern(name: str) -> Arrival:
-    """The pattern that the paper gives this name.
+    """The pattern with this name in the paper.
 
     >>> pattern("punct-asc-100-40")
     Arrival(order='asc', size=100, match=40)
@@ -117,14 +117,15 @@ def punctuated(
     irrelevant: bool = False,
     start: int = START,
 ) -> Punctuated:
-    """A stream with this pattern, or the pattern of this name, in which `values` values come to their end.
+    """A stream with this pattern, given as an `Arrival` or by name, in which `values` values end.
 
     every       mean seconds between two tuples
-    ahead       tuples that do not match carry one of the next `ahead` values to be punctuated, or of those left; the
-                last segment, where none is left, matches wholly
-    within      in random order, no value is punctuated more than so many places from its place in ascending order; any
-                order is as likely as any other if this is not said. Two streams share more open values if it is small
-    irrelevant  punctuations come when they would, but for values in [-values, 0), which no tuple of any stream has
+    ahead       tuples that do not match carry one of the next `ahead` values to be punctuated, or one of those left. In
+                the last segment no value is left, so all its tuples match
+    within      in random order, the largest distance between the place of a value in the order of punctuations and its
+                place in ascending order. By default all orders are equally likely. If it is small, two streams share
+                more open values
+    irrelevant  whether punctuations come at the same places, but for values in [-values, 0), which no tuple has
 
     >>> stream = punctuated("cluster-desc-1", values=3, seed=1)
     >>> stream.rows["key"].to_pylist()
@@ -134,23 +135,23 @@ def punctuated(
     >>> stream.rows["id"].to_pylist()
     [0, None, 1, None, 2, None]
     """
-    asked = pattern(arrival) if isinstance(arrival, str) else arrival
+    shape = pattern(arrival) if isinstance(arrival, str) else arrival
     if values < 1 or ahead < 1:
         raise ValueError(f"A stream needs values = 1 or more and ahead = 1 or more, but has {values} and {ahead}.")
     rng = np.random.default_rng(seed)
-    closing = _order(asked.order, values, within, rng)
-    sizes = 1 + rng.poisson(asked.size - 1, values)
+    closing = _order(shape.order, values, within, rng)
+    sizes = 1 + rng.poisson(shape.size - 1, values)
     segment = np.repeat(np.arange(values), sizes)
     keys = closing[segment]
-    if asked.match is not None:
-        other = ~_matching(sizes, segment, asked.match, rng)
+    if shape.match is not None:
+        other = ~_matching(sizes, segment, shape.match, rng)
         left = np.minimum(ahead, values - 1 - segment[other])
         keys[other] = closing[segment[other] + rng.integers(1, left, endpoint=True)]
     return _table(_times(len(keys), every, start, rng), keys, sizes, closing - values if irrelevant else closing)
 
 
 def unpunctuated(rows: int, values: int, seed: int, *, every: float = 0.010, start: int = START) -> Punctuated:
-    """Tuples whose values are uniform in [0, values), and no punctuation at all (PW 6.3).
+    """A stream of tuples with values uniform in [0, values), without punctuation (PW 6.3).
 
     >>> stream = unpunctuated(1000, 15_000, seed=1)
     >>> stream.tuples.num_rows, stream.punctuations.num_rows
@@ -173,27 +174,27 @@ def _order(order: str, values: int, within: int | None, rng: np.random.Generator
 
 
 def _matching(sizes: Keys, segment: Keys, match: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Which tuples carry the value that their segment ends with: a Poisson(match) percentage of each segment."""
+    """A mask of the tuples that carry the last value of their segment: a Poisson(match) percentage of each segment."""
     share = np.minimum(rng.poisson(match, len(sizes)), 100) / 100
-    # Rounded up as often as the fraction says: even in segments of few tuples the mean is the one asked for.
+    # Rounded up with the probability of the fraction, so that the mean is right even in segments of few tuples.
     wanted = np.floor(sizes * share + rng.random(len(sizes)))
     wanted[-1] = sizes[-1]
     after = np.cumsum(sizes)
-    turn = rng.random(len(segment))
-    turn[after - 1] = -1  # the last tuple of a segment is the first to be chosen
+    priority = rng.random(len(segment))
+    priority[after - 1] = -1  # the last tuple of a segment is chosen first
     chosen = np.empty(len(segment), np.bool_)
-    chosen[np.lexsort((turn, segment))] = np.arange(len(segment)) - (after - sizes)[segment] < wanted[segment]
+    chosen[np.lexsort((priority, segment))] = np.arange(len(segment)) - (after - sizes)[segment] < wanted[segment]
     return chosen
 
 
 def _times(n: int, every: float, start: int, rng: np.random.Generator) -> Times:
     if every * SECOND < 1:
-        raise ValueError(f"Tuples are a microsecond or more apart on average, but every is {every} seconds.")
+        raise ValueError(f"every must be at least a microsecond, not {every} seconds.")
     return start * SECOND + np.cumsum(rng.geometric(1 / (every * SECOND), n), dtype=np.int64)
 
 
 def _table(ts: Times, keys: Keys, sizes: Keys, closing: Keys) -> Punctuated:
-    """The tuples, and after each segment its punctuation."""
+    """The tuples, with a punctuation after each segment."""
     after = np.cumsum(sizes)
     ends = np.insert(np.zeros(len(ts), np.bool_), after, True)
     number = np.insert(np.arange(len(ts)), after, -1)

@@ -1,6 +1,6 @@
-"""Two streams of measurements to be joined on a key: late and out of order, and independent of each other.
+"""Two independent streams of measurements to be joined on a key, both late and out of order.
 
-Each side has `rows` rows with ts ~ U[0, seconds), key ~ U{0, ..., keys - 1} and val ~ N(0, 1), and arrives by
+Each side has `rows` rows with ts ~ U[0, seconds), key ~ U{0, ..., keys - 1} and val ~ N(0, 1). Rows arrive in order of
 
     arrival = ts + min(Exp(0.5 s), 3 s),   so that no row is later than 3 seconds
 
@@ -27,7 +27,7 @@ MEASURED = pa.schema({"ts": TIMESTAMP, "key": pa.int64(), "val": pa.float64(), "
 
 
 def sides(rows: int, seconds: float, keys: int, *, text: bool = False) -> dict[str, pa.Table]:
-    """Both sides by name, each with a seed of its own. With `text` the same keys are written as in "key-17".
+    """Both sides by name, each with its own seed. With `text`, the keys are strings such as "key-17".
 
     >>> tables = sides(1000, 60, keys=10)
     >>> {name: table.num_rows for name, table in tables.items()}
@@ -44,8 +44,8 @@ def sides(rows: int, seconds: float, keys: int, *, text: bool = False) -> dict[s
 def side(rows: int, seconds: float, keys: int, seed: int) -> pa.Table:
     """One side, in arrival order.
 
-    Times are drawn, delayed and sorted as doubles and cut to microseconds last: other ways give other rows by the same
-    seed, and figures are known for these.
+    Times are drawn, delayed and sorted as doubles, and cut to microseconds last. Another order of these steps would
+    give other rows for the same seed, and the published figures are for these rows.
 
     >>> from lowwater.generate import lateness
     >>> table = side(1000, 60, keys=10, seed=1)

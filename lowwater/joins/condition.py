@@ -1,7 +1,7 @@
-"""The residual predicate of a join: what else must hold of rows that are equal on the key and in each other's window.
+"""The residual predicate of a join: a further condition on pairs that agree on the key and are in each other's window.
 
 It is Spark SQL over the columns of a pair, with Spark's meaning (lowwater/expressions), or a function from an Arrow
-table of pairs to a boolean array. Only the columns that the text names are put side by side before it is evaluated.
+table of pairs to a boolean array. Only the columns that the SQL text names are paired before it is evaluated.
 
 >>> pairs = pa.table({"price": [5, 9, None], "reserve": [7, 7, 7]})
 >>> condition = Condition.of("price >= reserve", pairs.schema)
@@ -26,21 +26,23 @@ Predicate = Callable[[pa.Table], pa.Array]
 
 @dataclass(frozen=True)
 class Condition:
-    """A predicate over pairs; null does not hold."""
+    """A predicate over pairs. Null counts as false."""
 
     predicate: Expression | Predicate
 
     @staticmethod
-    def of(what: object, pairs: pa.Schema) -> Condition:
-        """The condition that a user wrote, over pairs of this schema; refuses what is none."""
-        if isinstance(what, str):
-            return Condition(Expression.condition(what, pairs, zone_of(pairs), "join(condition=)"))
-        if not callable(what):
-            raise LowwaterError(f"join(condition=) is SQL text or a function of an Arrow table of pairs, not {what!r}.")
-        return Condition(what)
+    def of(condition: object, pairs: pa.Schema) -> Condition:
+        """The condition that a user wrote, over pairs of this schema. Refuses other objects."""
+        if isinstance(condition, str):
+            return Condition(Expression.condition(condition, pairs, zone_of(pairs), "join(condition=)"))
+        if not callable(condition):
+            raise LowwaterError(
+                f"join(condition=) is SQL text or a function of an Arrow table of pairs, not {condition!r}."
+            )
+        return Condition(condition)
 
     def reads(self, columns: Sequence[str]) -> list[str]:
-        """The columns of a pair that it needs, among all of them."""
+        """The columns that the condition needs, out of all columns of a pair."""
         if isinstance(self.predicate, Expression):
             wanted = set(self.predicate.columns)
             return [name for name in columns if name in wanted]

@@ -1,23 +1,24 @@
-"""Count join: windows of the last so many tuples, on one side or both, in event-time order (SH 2.1, PW 3.2).
+"""Count join: joins windows of the last n tuples, on one side or both, in order of event time (SH 2.1, PW 3.2).
 
-Which tuples are the last ones depends on an order, and arrival is not it. Here it is that of time, of both inputs
-together: smaller times first, at equal times left before right, within a side as they came. A tuple joins those of its
-key that are in the window of the other side when its turn comes,
+The last n tuples are defined by an order. The order is that of time over both inputs, not that of arrival: smaller
+times first, at equal times the left side before the right, and within a side by arrival. When it is the turn of a
+tuple, it joins the tuples of its key that are in the window of the other side at that moment:
 
-    rows_i = n   the last n tuples of side i, of its key or (per_key=False) of all of them
+    rows_i = n   the last n tuples of side i, of the same key or (per_key=False) of all keys
     rows_i None  the tuples of side i that came at most wait_i ticks before
 
-so a pair is found by the later of the two. A row waits until both low-watermarks have passed it: then nothing that
-belongs before it can come, and its turn does not depend on how rows arrived. Rows that are final go all at once. Each
-has a position on its own side and a range of positions on the other, from which the pairs follow as in every join here:
+So the later tuple of a pair finds the pair. A row waits until both low-watermarks have passed it. Then no row that
+belongs before it can come, and its turn does not depend on the order of arrival. All rows that become final in a batch
+are joined at once. Each row has a position on its own side and meets a range of positions on the other side. The pairs
+follow from these positions, as in the other joins:
 
                  position of a row             range for a row of the other side
     counted      tuples of i before it, c      c' - n .. c' - 1, where c' tuples of i come before that row
     timed        its time, t                   t' - wait .. t', without t' for a row of the left
 
-State: rows that wait, and rows in a window. Those of timed windows are let go by time; of counted ones the last n stay,
-by key of each key that was ever seen, until the other input has ended. Numbers of a key go on from the last row that is
-kept of it, so there is no count beside the rows but one of the whole input.
+State: rows that wait, and rows in a window. Rows of timed windows are removed by time. Of counted windows the last n
+rows stay until the other input has ended; with per_key, that is n rows for every key ever seen. The numbering of a key
+continues from the last row kept for it, so only one extra count is needed, that of the whole input.
 
     output    no result with t_i < min(b_0, b_1, least time of the rows in the window of i) comes any more
 
@@ -59,22 +60,23 @@ from lowwater.state.store import Store
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """Rows that become final together, of each side by (time, arrival)."""
+    """Rows that become final together. The rows of each side are sorted by (time, arrival)."""
 
     rows: Sequence[pa.Table]
     time: Sequence[Ints]
     values: Keyed
-    """The distinct keys of all of them, by code."""
+    """The distinct keys of all rows, sorted by code."""
     group: Sequence[Ints]
-    """Which of them each row of a side has."""
+    """For each row of a side, the index of its key in `values`."""
     place: Sequence[Ints]
-    """With what it is counted: the rows of its key, or all rows."""
+    """For each row of a side, the number of the set in which it is counted: its key, or 0 for all rows together."""
     before: Sequence[Sequence[Ints]]
-    """before[i][j]: for each row of side j how many of side i come before it in its place."""
+    """before[i][j]: for each row of side j, the number of rows of side i in the same place that come before it."""
 
     @staticmethod
-    def of(what: WindowJoin, gone: Sequence[tuple[pa.Table, Ints]]) -> Turn:
-        rows, time = zip(*gone, strict=True)
+    def of(what: WindowJoin, final: Sequence[tuple[pa.Table, Ints]]) -> Turn:
+        """The turn of rows that are final, given as (rows, times) per side."""
+        rows, time = zip(*final, strict=True)
         names = list(what.sides[0].on)
         keys = without_columns(sum(map(len, time)))
         if names:
@@ -91,8 +93,10 @@ class Turn:
         return Turn(rows, time, values, group, place, preceding(time, place))
 
     def order(self, i: int, at: Ints) -> Ints:
-        """The rows of a side by (code, position). Positions of a key ascend, so it is enough to sort by key, unless two
-        of them share a code."""
+        """The order of the rows of side i by (code, position).
+
+        The positions of a key ascend already, so sorting by key is enough, unless two keys share a code.
+        """
         if len(self.values.codes) < len(self.values):
             return order_by(self.values.code[self.group[i]], at)
         return order_of(self.group[i], len(self.values))
@@ -106,22 +110,22 @@ class Window:
     """The position of each row of this side."""
     low: Ints
     high: Ints
-    """The positions that each row of the other side meets."""
+    """The first and the last position that each row of the other side meets."""
     stays: Mask
-    """Which rows of this side are in it when the turn is over."""
+    """Rows of this side that remain in the window after the turn."""
     least: Ints | int
-    """The first position that is in it then: for each key, or for all."""
+    """The first position in the window after the turn: one per key, or one for all rows."""
 
 
 @dataclass
 class Numbers:
-    """How many tuples of each side were counted."""
+    """The number of tuples of each side that have had their turn, as a record of the state."""
 
     numbered: list[int] = field(default_factory=list)
 
 
 class CountJoin(OAJoin):
-    """See the module text. `numbered` is how many tuples of each side were counted: the count of the whole input."""
+    """See the module text. `numbered` is the number of tuples of each side that have had their turn."""
 
     def __init__(
         self,
@@ -130,7 +134,7 @@ class CountJoin(OAJoin):
         store: Store | None = None,
         kept: Sequence[Sequence[str]] | None = None,
     ) -> None:
-        """`kept` names the columns of each side that come, where they are not all."""
+        """`kept` names the columns of each side that arrive; None means all columns."""
         self.counted = counted_rows(what)
         super().__init__(what, extremes=extremes, store=store)
         self._numbers = self.store.record("numbers", Numbers([0, 0]))
@@ -149,14 +153,14 @@ class CountJoin(OAJoin):
         if not isinstance(rows, Arrived):
             self._wait(port, batch_of(rows), emit)
             return
-        assert self.what.per_key, "ties of different keys go by arrival here, so rows come as they are"
-        for given in (rows.keyed.rows, rows.nulls):
-            if given is not None:
-                self._wait(port, given, emit)
+        assert self.what.per_key, "ties of different keys are ordered by arrival, so rows must not be sorted by key"
+        for table in (rows.keyed.rows, rows.nulls):
+            if table is not None:
+                self._wait(port, table, emit)
         self._broken(port, rows, emit)
 
     def _wait(self, port: int, rows: pa.Table, emit: Emit) -> None:
-        """Late rows go out as such; a row that neither matches nor counts need not wait."""
+        """Emits late rows. Discards at once the rows that can neither match nor be counted. Keeps the others."""
         time = checked(self._time(port, rows), self.what.sides[port].time)
         late = time < self.low[port]
         if late.any():
@@ -167,7 +171,7 @@ class CountJoin(OAJoin):
         self._waiting[port].add(rows if wait.all() else rows.filter(pa.array(wait)), time[wait])
 
     def _matchable(self, port: int, rows: pa.Table) -> Mask:
-        """Which rows can match: those whose key is not null, unless nulls match."""
+        """The rows that can match: those whose key is not null, or all rows if nulls match."""
         known = np.ones(rows.num_rows, np.bool_)
         for name in () if self.what.null_safe else self.what.sides[port].on:
             known &= whole(rows.column(name)).is_valid().to_numpy(zero_copy_only=False)
@@ -185,12 +189,12 @@ class CountJoin(OAJoin):
             self._turn(Turn.of(self.what, [waiting.release(min(self.low)) for waiting in self._waiting]), emit)
         for i, side in enumerate(self.sides):
             if self.low[1 - i] == END and not self._waiting[1 - i].rows:
-                side.parts = []  # nobody is left to meet them
+                side.parts = []  # no row is left that could meet them
             side.tidy()
         self._promise(emit)
 
     def _turn(self, turn: Turn, emit: Emit) -> None:
-        """The rows of a turn meet what is in the windows and each other, and the windows move on."""
+        """Joins the rows of a turn with the rows in the windows and with each other, and moves the windows forward."""
         windows = [self._timed(turn, i) if n is None else self._counted(turn, i, n) for i, n in enumerate(self.counted)]
         order, came = [], []
         for i, side in enumerate(self.what.sides):
@@ -211,7 +215,7 @@ class CountJoin(OAJoin):
     def _counted(self, turn: Turn, i: int, rows: int) -> Window:
         """A window of the last `rows` tuples.
 
-        The newest tuple of a key never leaves its window, so the last position that is there tells how many there were.
+        The newest tuple of a key never leaves its window, so its position is the number of tuples that came before it.
         """
         per_key = self.what.per_key
         earlier = self.sides[i].last(turn.values, -1) + 1 if per_key else np.array([self.numbered[i]])
@@ -222,7 +226,7 @@ class CountJoin(OAJoin):
         return Window(own, other - rows, other - 1, stays, least if per_key else int(least[0]))
 
     def _timed(self, turn: Turn, i: int) -> Window:
-        """A window of time. At equal times the left comes first: the right meets it, and it does not meet the right."""
+        """A window of time. At equal times the left row comes first, so the right row meets it and not the reverse."""
         wait, own, other = self.what.waits[i], turn.time[i], turn.time[1 - i]
         high = other if i == 0 else other - 1
         if wait is None:
@@ -231,7 +235,7 @@ class CountJoin(OAJoin):
         return Window(own, other - wait, high, own >= least, least)
 
     def _meet(self, i: int, came: Keyed, low: Ints, high: Ints, others: Keyed, emit: Emit) -> None:
-        """The pairs of rows of side i with those in the other's window, and with earlier ones of this turn."""
+        """Emits the pairs of side i with rows in the window of the other side and with earlier rows of the turn."""
         kept = [(part.keyed, theirs, ours) for part, theirs, ours in self.sides[1 - i].probe(came, low, high)]
         for stored, theirs, ours in [*kept, (others, *others.probe(came, low, high))]:
             if not len(theirs):
@@ -244,7 +248,7 @@ class CountJoin(OAJoin):
                 self._pairs([(pair[side].keyed.rows, pair[side].rows) for side in (0, 1)], pair[i], emit)
 
     def _leave(self, turn: Turn, i: int, least: Ints | int) -> None:
-        """Lets go the rows of side i that are no longer in its window; only keys of this turn can have lost some."""
+        """Removes the rows of side i that have left its window. Counted windows change only for keys of this turn."""
         side = self.sides[i]
         if isinstance(least, int):
             side.invalidate(least, which=False)
@@ -254,22 +258,22 @@ class CountJoin(OAJoin):
             side.operations.purged += len(rows)
 
     def _bound(self, port: int) -> int:
-        """The least time of this side that a result to come may have: rows that wait have none below both inputs'."""
+        """The least time of this side in any later result. Waiting rows are not below the low-watermarks."""
         kept = [self._time(port, part.keyed.rows)[part.live] for part in self.sides[port].parts]
         return min([min(self.low), *(int(time.min()) for time in kept if len(time))])
 
     def excess(self) -> str | None:
-        """Rows wait until both inputs have passed them; a side keeps the rows of its windows."""
+        """Checks that rows wait only until both inputs have passed them, and that a side keeps only window rows."""
         least = min((of.least for of in self._waiting if of.least is not None), default=None)
         if least is not None and least < min(self.low):
-            return f"A row at {least} waits, though both inputs are past it."
+            return f"A row at {least} still waits, although both inputs have passed it."
         for i, (side, n) in enumerate(zip(self.sides, self.counted, strict=True)):
             name, wait = self.what.sides[i].name, self.what.waits[i]
             if min(self.low) == END and side.live_rows:
                 return f"{side.live_rows} rows of {name} are kept after the end of both inputs."
             if n is None:
                 if wait is not None and side.below(min(min(self.low), EVER) - wait):
-                    return f"Rows of {name} are kept that are out of their window."
+                    return f"Rows of {name} are kept although they have left their window."
                 continue
             codes = [part.keyed.codes for part in side.parts]
             places = len(np.unique(np.concatenate(codes))) if codes and self.what.per_key else 1
@@ -283,14 +287,16 @@ class CountJoin(OAJoin):
 
 
 def preceding(time: Sequence[Ints], place: Sequence[Ints]) -> list[list[Ints]]:
-    """[i][j]: for each row of side j how many rows of side i of its place come before it. Times ascend on each side.
+    """[i][j]: for each row of side j, the number of rows of side i in the same place that come before it.
+
+    Times must ascend on each side.
 
     >>> left, right = preceding([np.array([1, 2]), np.array([2, 3])], [np.array([0, 0]), np.array([0, 1])])
     >>> [n.tolist() for n in left], [n.tolist() for n in right]
     ([[0, 1], [2, 0]], [[0, 0], [0, 0]])
     """
     n = len(time[0])
-    order = np.argsort(np.concatenate(time), kind="stable")  # at equal times the left first, then as they came
+    order = np.argsort(np.concatenate(time), kind="stable")  # at equal times the left side first, then by arrival
     of_row = np.concatenate(place)[order]
     by_place = order_of(of_row, int(of_row.max(initial=0)) + 1)
     order, of_row = order[by_place], of_row[by_place]
@@ -305,13 +311,13 @@ def preceding(time: Sequence[Ints], place: Sequence[Ints]) -> list[list[Ints]]:
 
 
 def counted_rows(what: WindowJoin) -> tuple[int | None, ...]:
-    """How many rows each window has. What such windows cannot do is refused, by one sentence each."""
+    """The number of rows of each window. Refuses joins that count windows do not support."""
     n = len(what.sides)
     if n != 2:
         raise LowwaterError(f"Windows that count rows join two inputs, not {n}; join them one after the other.")
     if what.rows is None or len(what.rows) != n or any(rows is not None and rows < 0 for rows in what.rows):
         raise LowwaterError(
-            f"A count join needs for each input a number of rows or None for a window of time, but rows is {what.rows}."
+            f"A count join needs, for each input, a number of rows, or None for a window of time; rows is {what.rows}."
         )
     if what.how != "inner":
         raise LowwaterError(f"Windows that count rows are for inner joins, not {what.how}; use windows of time for it.")

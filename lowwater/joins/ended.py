@@ -1,20 +1,23 @@
-"""The values of one side that have ended: what punctuations on the key have promised (PW 3.1, 4.4).
+"""The ended values of one join side: the promises that punctuations on the key have made (PW 3.1, 4.4).
 
-Single values, and lists of them, are kept as a side of their own (side.py), so that they are found by hash; ranges are
-kept in order (ranges.py). What has ended is in one of two states, by the paper's PunctFlag:
+Single values and lists of values are kept in a `Side` of their own (side.py), so that they are found by hash. Ranges of
+values are kept in order (ranges.py). An ended value is in one of two states, the PunctFlag of the paper:
 
-    punctuated   rows of the value may still be met here: its position is that of the last of them, so that time lets
-                 it go exactly when that row leaves its window. That is the paper's punctuated ring: early propagation
-    propagated   no result with the value can come any more, and the output has been told; rows of the other sides with
-                 it are dropped unprocessed. Its position is how far the inputs were then
+    punctuated   This side may still hold rows of the value. The position of the promise is that of the last of these
+                 rows, so the promise expires exactly when that row leaves its window. This is the punctuated ring of
+                 the paper, for early propagation.
+    propagated   No result with the value can come any more, and the output has been punctuated. Rows of the other sides
+                 with this value are dropped without a probe. The position of the promise is the progress of the inputs
+                 when it was propagated.
 
-A promise is forgotten when the inputs have progressed past all windows that could still reach the time it was
-propagated at; without a window it is kept for ever, so that rows which break it are told.
+A promise is dropped when the inputs have progressed so far that no open window contains the position at which the
+promise was propagated. A join without a window keeps its promises until its inputs end, so that rows which break them
+are reported as late.
 
-Two bounds move over the punctuated values: that of the rows that have left (`left`), and that of the promises that are
-of no use any more (`forget`). The second is never beyond the first. Where values are propagated early, the first has
-passed a promise before the second reaches it, and the promise is among the propagated by then. Where they are not, only
-the second moves, until the other inputs have ended, and positions are those of `_kept_from` (pwjoin.py).
+Two bounds move over the punctuated values. `left` takes the bound below which rows have left their window, and `forget`
+the bound below which promises are no longer needed. The second bound is never ahead of the first. With early
+propagation, the first bound passes a promise before the second does, so the promise is propagated by then. Without it,
+only the second bound moves until the other inputs have ended, and `_kept_from` (pwjoin.py) sets the positions.
 """
 
 from __future__ import annotations
@@ -37,21 +40,21 @@ SPANS = "spans"
 
 @dataclass
 class Spans:
-    """Ranges of ended values, with the position of the last row of each; `over` once it is propagated."""
+    """Ranges of ended values, each with the position of its last row. `over` marks the propagated ranges."""
 
     ranges: Ranges
     last: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     over: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     is_stored: bool = False
-    """Whether the state has them as they are."""
+    """Whether the state has the current ranges."""
 
     def add(self, ranges: Ranges, last: Ints, over: Mask) -> None:
-        """More ranges, in the place of what was known of their values. Neighbours of one fate become one."""
+        """Adds ranges, which replace what was known about their values. Merges adjacent ranges with equal facts."""
         pieces = self.ranges.pieces(ranges)
         old, new = self.ranges.number(pieces.low), ranges.number(pieces.low)
         some = (old >= 0) | (new >= 0)
         pieces, old, new = pieces.where(some), old[some], new[some]
-        # A piece that is only old has its number there; index -1, of a piece that is not, is never chosen.
+        # np.where never chooses the element at index -1, which stands for "not in this set of ranges".
         last = np.where(new >= 0, np.append(last, 0)[new], np.append(self.last, 0)[old])
         over = np.where(new >= 0, np.append(over, False)[new], np.append(self.over, False)[old])
         apart = np.asarray(pieces.low[1:] != pieces.high[:-1], np.bool_)
@@ -64,6 +67,7 @@ class Spans:
         self.is_stored = False
 
     def keep(self, mask: Mask) -> None:
+        """Drops the ranges that are not in `mask`."""
         if mask.all():
             return
         self.is_stored = False
@@ -71,7 +75,7 @@ class Spans:
 
 
 class EndedValues:
-    """See the module text. `type` is that of a key of one column; ranges are of nothing else."""
+    """See the module text. `type` is the type of a key of one column; only such keys have ranges."""
 
     def __init__(self, on: tuple[str, ...], type: pa.DataType | None = None, store: Store | None = None) -> None:
         self.on = on
@@ -84,52 +88,53 @@ class EndedValues:
 
     @property
     def any(self) -> bool:
+        """Whether any value has ended and is still remembered."""
         return bool(self.punctuated.parts or self.propagated.parts or len(self.spans.ranges))
 
     def has(self, keyed: Keyed) -> Mask:
-        """Which rows have a value that has ended."""
+        """The rows whose value has ended."""
         if not self.any:
             return np.zeros(len(keyed), np.bool_)
         single = self.punctuated.holds(keyed) | self.propagated.holds(keyed)
         return single | _inside(self.spans.ranges, keyed)
 
     def is_over(self, keyed: Keyed) -> Mask:
-        """Which rows have a value that is propagated."""
+        """The rows whose value is propagated."""
         if not self.any:
             return np.zeros(len(keyed), np.bool_)
         return self.propagated.holds(keyed) | _inside(self.over, keyed)
 
     @property
     def over(self) -> Ranges:
-        """The ranges that are propagated."""
+        """The propagated ranges."""
         return self.spans.ranges.where(self.spans.over)
 
     def expect(self, values: Keyed, last: Ints) -> None:
-        """Values whose last row is still here."""
+        """Adds values as punctuated. `last` is the position of the last row of each value."""
         self.punctuated.insert(Keyed.of(values.rows, self.on, last, values.code))
 
     def finish(self, values: Keyed, at: int) -> None:
-        """Values that are propagated now."""
+        """Marks values as propagated when the inputs have progressed to `at`."""
         if not len(values):
             return
         self.punctuated.purge(values)
         self.propagated.insert(Keyed(values.rows, self.on, values.code, np.full(len(values), at)))
 
     def left(self, bound: int) -> list[pa.Table]:
-        """The values whose last row has left now that rows below `bound` have."""
+        """Removes and returns the punctuated values whose last row is below `bound`."""
         return [part.keyed.rows.take(pa.array(rows)) for part, rows in self.punctuated.invalidate(bound) if len(rows)]
 
     def spans_left(self, bound: int) -> Ranges:
-        """The ranges whose last row has left now that rows below `bound` have, and that are not yet propagated."""
+        """The ranges whose last row is below `bound` and that are not propagated yet."""
         return self.spans.ranges.where(~self.spans.over & (self.spans.last < bound))
 
     def finish_ranges(self, ranges: Ranges, at: int) -> None:
-        """Ranges that are propagated now."""
+        """Marks ranges as propagated when the inputs have progressed to `at`."""
         if len(ranges):
             self.spans.add(ranges, np.full(len(ranges), at), np.ones(len(ranges), np.bool_))
 
     def punctuated_in(self, ranges: Ranges) -> pa.Table | None:
-        """The single values in some ranges that are punctuated and not yet propagated."""
+        """The single values in `ranges` that are punctuated and not propagated yet."""
         found = []
         for part in self.punctuated.parts:
             rows = part.keyed.where_key(ranges.has)
@@ -137,7 +142,7 @@ class EndedValues:
         return pa.concat_tables(found) if found else None
 
     def forget(self, bound: int) -> None:
-        """Promises below a position are of no use any more, propagated or still waiting for another side."""
+        """Drops the promises with a position below `bound`, whether propagated or waiting for another side."""
         self.propagated.invalidate(bound, which=False)
         self.punctuated.invalidate(bound, which=False)
         self.spans.keep(self.spans.last >= bound)
@@ -150,7 +155,7 @@ class EndedValues:
 
     @property
     def rows(self) -> int:
-        """How many single values and ranges are remembered."""
+        """The number of single values and ranges that are remembered."""
         return self.punctuated.live_rows + self.propagated.live_rows + len(self.spans.ranges)
 
     def _settle(self) -> None:
@@ -170,14 +175,14 @@ def _spans(table: pa.Table) -> Spans:
 
 
 def _inside(ranges: Ranges, keyed: Keyed) -> Mask:
-    """Which rows have a key in a range; asked once for each value list."""
+    """The rows whose key is in a range. Tests each value list once."""
     if not len(ranges) or keyed.mixed:
         return ranges.has(keyed.keys) if len(ranges) else np.zeros(len(keyed), np.bool_)
     return np.repeat(ranges.has(pick(keyed.keys, keyed.starts[:-1])), np.diff(keyed.starts))
 
 
 def distinct(values: pa.Table, on: tuple[str, ...], null_safe: bool) -> Keyed:
-    """Single values as rows to search with: each once, nulls only where they match."""
+    """Single values as rows to probe with: each value once, and null only if nulls match."""
     _, keys = factorise(values.rename_columns(list(on)))
     if not null_safe:
         for name in on:

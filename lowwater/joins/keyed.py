@@ -1,18 +1,19 @@
-"""Rows of one side laid out to be searched by value and by time: the state structure of PW 4.1 in columns.
+"""Rows of one join side, laid out for search by value and by time: the state structure of PW 4.1 in columns.
 
-Rows are sorted by (code, position), where the code is a 64-bit hash of the key and the position the ticks or the window
-number (spec.py). That gives all that the linked structure of the paper is for:
+Rows are sorted by (code, position). The code is a 64-bit hash of the key. The position is the time in ticks, or a
+window number (spec.py). This order replaces the linked structure of the paper:
 
-    value list     the rows of one value are neighbours, in order of time
-    I-Node index   `codes`, the distinct values in order, and `starts`, where the list of each begins
-    time list      `by_time`, the rows in order of time, made when somebody first asks for it
+    value list     the rows of one value are adjacent, in order of time
+    I-Node index   `codes`, the distinct codes in order, and `starts`, the index at which each list begins
+    time list      `by_time`, the rows in order of time, computed on first use
 
-To probe is to find, for every probing row, the part of one value list that lies in its window: two binary searches in
-one array of integers, `packed`, that holds value number and position at once. What is found is a range of rows, so the
-cost of a probe is that of its results.
+A probe finds, for every probing row, the section of one value list that lies in its window. It takes two binary
+searches in one array of integers, `packed`, which combines the number of the value with the position. The result is a
+range of rows, so the cost of a probe is that of its results.
 
-Two keys may share a code. It is told once for each pair of lists that meet, not for each pair of rows, by comparing the
-first key of both; only where that fails, or a list itself is mixed, are the pairs of rows compared.
+Two different keys may share a code. This is checked once per pair of lists that meet, not per pair of rows, by
+comparing the first keys of both lists. Pairs of rows are compared only if that check fails, or if one list contains
+several keys.
 
 >>> stored = Keyed.of(pa.table({"k": ["a", "b", "a"]}), ("k",), np.array([5, 6, 1]))
 >>> probing = Keyed.of(pa.table({"k": ["a", "c"]}), ("k",), np.array([4, 4]))
@@ -40,13 +41,13 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 Among = Callable[[pa.Table], Mask]
-"""Which of some keys are meant."""
+"""A predicate on keys: from a table of keys to a mask."""
 CODE, AT = "__lw_code", "__lw_at"
 
 
 @dataclass(frozen=True, eq=False)
 class Keyed:
-    """Rows sorted by (code, position). Nothing of it changes."""
+    """Rows sorted by (code, position). Immutable."""
 
     rows: pa.Table
     on: tuple[str, ...]
@@ -61,7 +62,7 @@ class Keyed:
 
     @staticmethod
     def by_shard(rows: pa.Table, on: Sequence[str], at: Ints, shards: int) -> list[Keyed]:
-        """The rows of every shard; they are sorted once, by shard first."""
+        """The rows of every shard, from one sort by (shard, code, position)."""
         code = hashed(rows.select(list(on)))
         if shards == 1:
             return [Keyed.of(rows, on, at, code)]
@@ -73,7 +74,7 @@ class Keyed:
 
     @staticmethod
     def merged(parts: Sequence[Keyed]) -> tuple[Keyed, Ints]:
-        """One of several, and where each of its rows was when they were put one after the other."""
+        """Several merged into one, and the index that each row had in their concatenation."""
         code = np.concatenate([part.code for part in parts])
         at = np.concatenate([part.at for part in parts])
         order = order_by(code, at)
@@ -90,7 +91,7 @@ class Keyed:
 
     @cached_property
     def widest(self) -> int:
-        """The bytes of the longest text that a row has; of nested values, many times the average."""
+        """The bytes of the longest text in a row. For nested values an estimate: 64 times the average."""
         width = 1
         for column in self.rows.columns:
             t = pa.types
@@ -102,7 +103,7 @@ class Keyed:
 
     @cached_property
     def width(self) -> int:
-        """The bytes of a row on average."""
+        """The average bytes per row."""
         return max(1, int(self.rows.nbytes) // max(1, len(self)))
 
     @property
@@ -113,7 +114,7 @@ class Keyed:
 
     @cached_property
     def starts(self) -> Ints:
-        """Where each value list begins, and where the last ends."""
+        """The index at which each value list begins, and the end of the last list."""
         if not len(self):
             return np.zeros(1, np.int64)
         new = np.flatnonzero(self.code[1:] != self.code[:-1]) + 1
@@ -124,25 +125,25 @@ class Keyed:
         return self.code[self.starts[:-1]]
 
     def lists(self, codes: Codes) -> tuple[Ints, Ints]:
-        """(which, list): the given distinct codes that are here, and the number of the value list of each."""
+        """(which, list): the indices of the `codes` that occur here, and the number of the value list of each."""
         place = np.searchsorted(self.codes, codes)
         place[place == len(self.codes)] = 0
         here = self.codes[place] == codes if len(self.codes) else np.zeros(len(codes), np.bool_)
         return np.flatnonzero(here), place[here]
 
     def rows_of(self, lists: Ints) -> Ints:
-        """All rows of some value lists."""
+        """All rows of the given value lists."""
         return explode(self.starts[lists], self.starts[lists + 1])
 
     def where_key(self, among: Among) -> Ints:
-        """All rows whose key is among some; asked once for each value list."""
+        """All rows whose key satisfies `among`, which is evaluated once per value list."""
         if self.mixed:
             return np.flatnonzero(among(self.keys))
         return self.rows_of(np.flatnonzero(among(pick(self.keys, self.starts[:-1]))))
 
     @cached_property
     def mixed(self) -> bool:
-        """Whether different keys share a value list."""
+        """Whether a value list contains different keys."""
         if len(self) < 2 or self.exact:
             return False
         same = self.code[1:] == self.code[:-1]
@@ -150,7 +151,7 @@ class Keyed:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether codes are keys: one column of fixed width, whose hash no two values share, or no column at all."""
+        """Whether equal codes imply equal keys: no key column, or one fixed-width column, whose hash is one-to-one."""
         if not self.on:
             return True
         column = self.rows.column(self.on[0])
@@ -174,7 +175,7 @@ class Keyed:
         return order_of(self.at - self.least, self.most - self.least + 1)
 
     def before(self, bound: int) -> int:
-        """How many rows have a position below `bound`: so many are at the front of the time list."""
+        """The number of rows with a position below `bound`. They are the first rows of the time list."""
         if not len(self) or bound <= self.least:
             return 0
         return len(self) if bound > self.most else int(np.count_nonzero(self.at < bound))
@@ -183,8 +184,10 @@ class Keyed:
 
     @cached_property
     def packed(self) -> tuple[Ints, int, Ints | None]:
-        """Value number and position in one integer, how many bits the position takes, and, where ticks would take too
-        many, the distinct positions, whose ranks are packed instead."""
+        """(packed, bits, ranks): value number and position in one integer, and the number of bits of the position.
+
+        If ticks need too many bits, ranks of positions are packed instead, and `ranks` holds the distinct positions.
+        """
         number = np.repeat(np.arange(len(self.codes)), np.diff(self.starts))
         bits = int(self.most - self.least + 1).bit_length()
         if bits + len(self.codes).bit_length() <= 62:
@@ -194,26 +197,26 @@ class Keyed:
         return number << bits | np.searchsorted(ranks, self.at), bits, ranks
 
     def probe(self, probing: Keyed, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """(theirs, ours): pairs of a probing row and a row here of equal key whose position is in low..high."""
+        """(theirs, ours): the pairs of a probing row and a row here with an equal key and a position in low..high."""
         which, lists = self._meeting(probing)
         rows, begin, found = self._ranges(probing, which, lists, low, high)
         theirs, ours = np.repeat(rows, found), explode(begin, begin + found)
         return self._verified(probing, which, lists, theirs, ours)
 
     def partners(self, probing: Keyed, low: Ints, high: Ints) -> Ints:
-        """How many pairs each probing row has at most: their number, where no two keys share a code."""
+        """An upper bound on the number of pairs of each probing row. It is exact if no two keys share a code."""
         rows, _, found = self._ranges(probing, *self._meeting(probing), low, high)
         count = np.zeros(len(probing), np.int64)
         count[rows] = found
         return count
 
     def _meeting(self, probing: Keyed) -> tuple[Ints, Ints]:
-        """The value lists of the probing rows that have one here, and which it is."""
+        """(which, list): the value lists of `probing` whose code occurs here, and the matching list here."""
         none = np.empty(0, np.int64)
         return self.lists(probing.codes) if len(self) and len(probing) else (none, none)
 
     def _ranges(self, probing: Keyed, which: Ints, lists: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints]:
-        """(theirs, begin, how many): for each probing row the neighbours here that are in low..high of it."""
+        """(theirs, begin, count): for each probing row, the adjacent rows here that are in its low..high."""
         if not len(which):
             return which, which, which
         rows = probing.rows_of(which)
@@ -232,7 +235,7 @@ class Keyed:
         return rows, begin, np.maximum(stop - begin, 0)
 
     def _verified(self, probing: Keyed, which: Ints, lists: Ints, theirs: Ints, ours: Ints) -> tuple[Ints, Ints]:
-        """Without the pairs whose keys only share their code."""
+        """The pairs without those whose keys differ although their codes are equal."""
         if (self.exact and probing.exact) or not len(theirs):
             return theirs, ours
         first = equal(pick(probing.keys, probing.starts[which]), pick(self.keys, self.starts[lists]))
@@ -244,8 +247,10 @@ class Keyed:
     # -- as segments -----------------------------------------------------------------------------------------------
 
     def tables(self) -> dict[str, pa.Table]:
-        """What cannot be had from the rows themselves is beside them: positions that are no column of theirs, and codes
-        that take long to make."""
+        """The tables of a segment: the rows, and what cannot be derived from them cheaply.
+
+        Positions are stored unless a column of the rows contains them. Codes are stored unless the key is `exact`.
+        """
         column = self._position
         index: dict[str, Ints | Codes] = {} if column is not None else {AT: self.at}
         if not self.exact:
@@ -255,7 +260,7 @@ class Keyed:
 
     @property
     def _position(self) -> str | None:
-        """The column that holds just the positions: the timestamp of a band join."""
+        """The column that contains exactly the positions, such as the timestamp of a band join; None if none does."""
         for name, column in zip(self.rows.column_names, self.rows.columns, strict=True):
             values = _int64(column)
             if values is not None and np.array_equal(values, self.at):
@@ -274,7 +279,7 @@ class Keyed:
 
 
 def _int64(column: pa.ChunkedArray) -> Ints | None:
-    """The numbers behind a column of 64-bit integers or timestamps, without a copy; None if it is not such a one."""
+    """The values of a column of 64-bit integers or timestamps, without a copy; None for other types and for nulls."""
     of_time = pa.types.is_timestamp(column.type)
     if column.null_count or not (of_time or pa.types.is_int64(column.type)):
         return None
@@ -283,12 +288,14 @@ def _int64(column: pa.ChunkedArray) -> Ints | None:
 
 
 def order_by(code: Codes, at: Ints, shards: int = 1) -> Ints:
-    """The stable order by (shard of the code, code, position). Codes are numbered in that order first, so that number,
-    position and row fit one integer."""
+    """The stable order by (shard of the code, code, position).
+
+    Codes are first numbered in that order, so that number, position and row fit into one integer.
+    """
     if not len(code):
         return np.empty(0, np.int64)
     least, most = int(at.min()), int(at.max())
-    codes = np.sort(code)  # np.unique would hash them, which for many takes ten times as long
+    codes = np.sort(code)  # np.unique would hash the codes, which takes ten times as long if there are many
     codes = codes[np.append(True, codes[1:] != codes[:-1])]
     number = np.searchsorted(codes, code)
     if shards > 1:
@@ -306,7 +313,7 @@ def pick(keys: pa.Table, rows: Ints) -> pa.Table:
 
 
 def equal(a: pa.Table, b: pa.Table) -> Mask:
-    """Whether keys are the same, row by row: null equals null and NaN equals NaN, as in GROUP BY."""
+    """Whether keys are equal, row by row. Null equals null and NaN equals NaN, as in GROUP BY."""
     same = np.ones(a.num_rows, np.bool_)
     for one, other in zip(a.columns, b.columns, strict=True):
         here = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(pc.is_null(one), pc.is_null(other)))

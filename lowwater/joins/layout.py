@@ -1,7 +1,7 @@
-"""The layout of a join's rows: sorted by (key, time) before the shuffle, so that shards only merge and search.
+"""The layout of the rows of a join: sorted by (key, time) before the shuffle, so that shards only merge and search.
 
-Rows go to the shard of their key. Rows whose key is null join nothing. They travel in a table of their own, if rows
-that stay alone are results.
+Rows go to the shard of their key. Rows with a null key join nothing. They travel in a separate table, and only if rows
+without a partner are results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NULLS = "nulls"
 
 @dataclass(frozen=True)
 class KeyedLayout(Layout):
-    """Rows of one side of a join."""
+    """The layout of the rows of one join side."""
 
     what: WindowJoin
     side: int
@@ -39,7 +39,7 @@ class KeyedLayout(Layout):
         return KeyedLaying(self, shards)
 
     def messages(self, runs: Sequence[tuple[int, Tables]]) -> Iterator[Message]:
-        """Merges the runs into one message, unless a column of text would not fit into one array."""
+        """Merges the runs into one message, or yields one per run if their text would not fit into one Arrow array."""
         large = sum(tables["keyed"].nbytes for _, tables in runs if "keyed" in tables) > TEXT
         for some in [[run] for run in runs] if large else [runs]:
             keyed = [Keyed.of_tables(tables) for _, tables in some if "keyed" in tables]
@@ -54,6 +54,8 @@ class KeyedLayout(Layout):
 
 
 class KeyedLaying(Laying):
+    """Collects the rows of a run and lays them out per shard."""
+
     def __init__(self, layout: KeyedLayout, shards: int) -> None:
         self._layout, self._shards = layout, shards
         self._rows: list[pa.Table] = []

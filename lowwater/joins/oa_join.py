@@ -1,19 +1,20 @@
-"""OA-Join: a window join that asks for no order (TH 7.1, Fig. 7-1 and 7-2), of two inputs or more (J7).
+"""OA-Join: a window join of two or more inputs (J7) that needs no order of arrival (TH 7.1, Fig. 7-1 and 7-2).
 
-A batch on one port probes what is kept of the others and is then kept itself, but for the rows that no later row of the
-others can join: the others' low-watermarks tell. A punctuation on one port lets go what it makes useless on the others.
-So every pair is found once, when the later of its rows arrives, and in whatever order they do.
+A batch on one port probes the stored rows of the other inputs. Then its own rows are stored, except those that no later
+row of another input can join, by the low-watermarks of these inputs. A punctuation on one port removes the rows of the
+other inputs that it rules out. So every pair is found exactly once, when the later of its rows arrives, in any order of
+arrival.
 
-    b_i                  low-watermark of input i: no row with t < b_i comes any more, and one that does is late
-    bound_i              min over the others of b_j, less wait_i: rows of i below it have no partner to come
+    b_i                  low-watermark of input i: no row with t < b_i comes any more; if one does, it is late
+    bound_i              min over the others of b_j, minus wait_i: no later row joins a row of i below bound_i
     row of i is kept     iff  t >= bound_i
     individual output    no result with t_i < min(b_i, bound_i) comes any more      (a slab, Fig. 7-5a)
     joint output         no result with all t_i < b_i comes any more                (a box, Fig. 7-5b: without windows)
 
-Over a grid all of this is said of window numbers, on both sides of every comparison (erratum 3).
+Over a grid, both sides of each of these comparisons are window numbers (erratum 3).
 
-Rows that stay alone are part of outer and anti joins. They leave when they fall below their bound: that is when
-progress proves that there is no partner. A null key has none from the start, unless nulls match.
+Rows without a partner are results of outer and anti joins. They are emitted when they fall below their bound, because
+progress then proves that no partner comes. A row with a null key has no partner from the start, unless nulls match.
 
 >>> from lowwater.joins.spec import JoinSide, WindowJoin
 >>> from lowwater.operators.base import taken
@@ -51,16 +52,16 @@ LATE = "its input has progressed past it"
 UNGRAMMATICAL = "its input has ended this value"
 EVER = -NEVER
 TEXT = 1 << 30
-"""Bytes of text in a column of results: Arrow's arrays end at twice that."""
+"""Bytes of text in one column of results at most; an Arrow array holds up to twice as many."""
 PIECE = 32 << 20
-"""Bytes of results that are made at once, about: whoever reads them takes them piece by piece."""
+"""Approximate size of one piece of results in bytes. Results are emitted piece by piece."""
 
 
 @dataclass(frozen=True)
 class Arrived(Payload):
-    """A batch as ingest has laid it out: rows sorted by (code, position), and those whose key is null.
+    """A batch in the layout of ingest: rows sorted by (code, position), and rows with a null key.
 
-    `broken` are rows that came behind the end of their own value, as ingest has found: they are late.
+    `broken` are the rows that ingest found to come after the end of their own value. They are late.
     """
 
     keyed: Keyed
@@ -69,16 +70,17 @@ class Arrived(Payload):
 
 
 @dataclass
-class Told:
-    """The low-watermarks of the inputs, and what the output was told of the time of each."""
+class Bounds:
+    """The low-watermarks of the inputs and the bounds emitted to the output, as a record of the state."""
 
     low: list[int] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
+    """The last bound emitted for the time of each input. Checkpoints contain this name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """One side of some combinations of rows: where its rows are, and which of them each combination has."""
+    """One side of a list of combinations: the rows of this side, and the row index of each combination."""
 
     keyed: Keyed
     rows: Ints
@@ -86,13 +88,14 @@ class Bound:
 
 
 class OAJoin(Operator):
-    """See the module text. `joint` asks for joint instead of individual punctuation on the output.
+    """See the module text.
 
-    It is given where a box of it can hold a result: of two inputs whose times are both there. Elsewhere what follows
-    would learn nothing before the end, so punctuation stays individual.
+    `joint` requests joint instead of individual punctuation on the output. It takes effect for inner joins of two
+    inputs whose times both appear in the results. For other joins no result would lie in a box, and later operators
+    would not progress before the end, so punctuation stays individual.
 
-    `extremes` asks for linear punctuation on two attributes that follow from a result's times, the greatest and the
-    least of them; it is given where all times are of one type.
+    `extremes` requests linear punctuation on two derived attributes, the greatest and the least time of a result. It
+    takes effect if all times have the same type.
     """
 
     GREATEST: ClassVar[str] = "__lw_greatest"
@@ -106,24 +109,24 @@ class OAJoin(Operator):
         self.ports = len(what.sides)
         self.joint = joint and what.how == "inner" and len(what.sides) == len(set(what.times)) == 2
         self.extremes = extremes and len({side.schema.field(side.time).type for side in what.sides}) == 1
-        self._told = self.store.record("told", Told([NEVER] * self.ports, [NEVER] * self.ports))
+        self._bounds = self.store.record("told", Bounds([NEVER] * self.ports, [NEVER] * self.ports))
         self._promises = self.store.record("promises", Promises())
         flagged = what.keeps if not what.one_sided else (False,) * self.ports
         self.sides = [
             Side(side.on, flag, self.store.at(f"side{i}"))
             for i, (side, flag) in enumerate(zip(what.sides, flagged, strict=True))
         ]
-        self._tidy = False  # whether rows were cleared away since some came
+        self._tidy = False  # whether the sides were tidied after the last rows came
 
     @property
     def low(self) -> list[int]:
         """The low-watermarks of the inputs."""
-        return self._told.low
+        return self._bounds.low
 
     @property
-    def told(self) -> list[int]:
-        """What the output was told of the time of each input."""
-        return self._told.told
+    def promised(self) -> list[int]:
+        """The last bound emitted for the time of each input."""
+        return self._bounds.told
 
     @property
     def demands(self) -> tuple[str, ...]:
@@ -143,18 +146,18 @@ class OAJoin(Operator):
         self._broken(port, arrived, emit)
 
     def _broken(self, port: int, arrived: Arrived, emit: Emit) -> None:
-        """Emits the rows that ingest found to break a promise, as late ones."""
+        """Emits as late the rows that ingest found to break a promise."""
         if arrived.broken is not None and arrived.broken.num_rows:
             self._drop_late(port, arrived.broken, UNGRAMMATICAL, emit)
 
     def _on_time(self, port: int, keyed: Keyed, emit: Emit) -> Keyed:
-        """Without the late rows, which are emitted as late."""
+        """The rows that are not late. Emits the late rows."""
         if self.low[port] == NEVER or not len(keyed):
             return keyed
         return self._without(port, keyed, self._late(port, keyed.rows, keyed.at), LATE, emit)
 
     def _without(self, port: int, keyed: Keyed, late: Mask, reason: str, emit: Emit) -> Keyed:
-        """The rows that are not late; a row that is in several windows is told once."""
+        """The rows that are not in `late`. Emits those in `late`, once even if a row is in several windows."""
         if not late.any():
             return keyed
         rows = keyed.rows.filter(pa.array(late))
@@ -179,7 +182,7 @@ class OAJoin(Operator):
         self.drop_late(rows.select(own), reason, emit)
 
     def _nulls(self, port: int, rows: pa.Table, emit: Emit) -> None:
-        """Rows whose key is null: alone from the start."""
+        """Takes rows with a null key, which cannot have a partner."""
         late = self._late(port, rows)
         if late.any():
             self._drop_late(port, rows.filter(pa.array(late)), LATE, emit)
@@ -189,7 +192,7 @@ class OAJoin(Operator):
             self._alone(port, rows, np.arange(len(at)) if of_row is None else of_row, at, emit)
 
     def _probe(self, port: int, keyed: Keyed, emit: Emit) -> Mask:
-        """Finds all partners of a batch, emits the results, and tells which rows of it have one."""
+        """Finds all partners of a batch and emits the results. Returns the rows of the batch that have a partner."""
         matched = np.zeros(len(keyed), np.bool_)
         probing, which, order = self._promising(port, keyed)
         for found in self._combinations([(port, Bound(probing, np.arange(len(probing))))], order):
@@ -211,8 +214,11 @@ class OAJoin(Operator):
         return matched
 
     def _promising(self, port: int, keyed: Keyed) -> tuple[Keyed, Ints, list[int]]:
-        """(rows, which of the batch they are, sides): the rows with a partner on every other side, and those sides, the
-        one with fewest partners first. Of many sides this is what keeps combinations from being made in vain."""
+        """The rows that have a partner on every other side, and the order in which to probe these sides.
+
+        Returns (rows, their indices in the batch, sides), with the side that has the fewest partners first. With three
+        or more inputs this avoids combinations that cannot be completed.
+        """
         others = [side for side in range(self.ports) if side != port]
         everyone = np.arange(len(keyed))
         if self.ports == 2:
@@ -226,7 +232,10 @@ class OAJoin(Operator):
         return keyed.where(promising), np.flatnonzero(promising), order
 
     def _within(self, bound: list[tuple[int, Bound]], new: int) -> tuple[Ints, Ints]:
-        """Where a partner of a new side must be: in the windows of all that are bound, and all of them in its own."""
+        """The positions low..high that a partner on side `new` must have.
+
+        It must be in the window of every bound row, and every bound row must be in the window of the partner.
+        """
         n = len(bound[0][1].rows)
         low, high = np.full(n, NEVER), np.full(n, EVER)
         for side, b in bound:
@@ -238,8 +247,10 @@ class OAJoin(Operator):
         return low, high
 
     def _combinations(self, bound: list[tuple[int, Bound]], order: list[int]) -> Iterator[dict[int, Bound]]:
-        """All combinations of what is bound with one row of each side in `order`: a piece for each choice of their
-        parts, or several, where they are large."""
+        """All combinations of the bound rows with one row of each side in `order`.
+
+        Yields one piece per choice of parts, or several pieces if they are large.
+        """
         _, first = bound[0]
         if not order:
             most = min(TEXT // max(b.keyed.widest for _, b in bound), PIECE // sum(b.keyed.width for _, b in bound))
@@ -250,7 +261,7 @@ class OAJoin(Operator):
         new, *rest = order
         low, high = self._within(bound, new)
         probing = first.keyed
-        if len(bound) > 1:  # rows of the batch, once for each combination so far: still in order of their code
+        if len(bound) > 1:  # rows of the batch, one per combination so far; they are still sorted by code
             chosen = probing.keys.take(pa.array(first.rows))
             probing = Keyed(chosen, probing.on, probing.code[first.rows], probing.at[first.rows])
         for part, theirs, ours in self.sides[new].probe(probing, low, high):
@@ -266,7 +277,10 @@ class OAJoin(Operator):
         return self.what.condition.holds(pairs)
 
     def _matched_once(self, port: int, found: dict[int, Bound], emit: Emit) -> None:
-        """Semi and anti join, when the second side brings the partner: a row of the first is decided and can go."""
+        """Decides rows of the first side of a semi or anti join when the second side brings their partner.
+
+        A decided row is removed. A semi join emits it.
+        """
         bound = found[0]
         if port == 0 or bound.part is None:
             return
@@ -276,7 +290,7 @@ class OAJoin(Operator):
             self._alone(0, bound.keyed.rows, rows, bound.keyed.at[rows], emit)
 
     def _keep(self, port: int, keyed: Keyed, matched: Mask, emit: Emit) -> None:
-        """Keeps the rows that may still find a partner; those that are alone for good go out if they are asked for."""
+        """Keeps the rows that may still find a partner. Emits rows that can have none, if such rows are results."""
         keep = keyed.at >= self._bound(port)
         keep &= ~self._needless(port, keyed)
         if self.what.keeps[port]:
@@ -289,7 +303,7 @@ class OAJoin(Operator):
         side.insert(keyed.where(keep), matched[keep] if side.flagged else None)
 
     def _needless(self, port: int, keyed: Keyed) -> Mask:
-        """Rows that need not be kept for another reason than time."""
+        """The rows that need not be kept for a reason other than time."""
         return np.zeros(len(keyed), np.bool_)
 
     def _pairs(self, found: list[tuple[pa.Table, Ints]], of: Bound, emit: Emit) -> None:
@@ -298,7 +312,7 @@ class OAJoin(Operator):
         emit(Batch(rows))
 
     def _alone(self, port: int, rows: pa.Table, which: Ints, at: Ints, emit: Emit) -> None:
-        """Emits rows of one side as results."""
+        """Emits rows of one side as results, with null for the columns of other sides."""
         if not len(which):
             return
         found: list[tuple[pa.Table, Ints] | None] = [None] * self.ports
@@ -315,7 +329,7 @@ class OAJoin(Operator):
         self.low[port] = low
         for i in range(self.ports):
             if i != port:
-                self._let_go(i, self.sides[i].invalidate(self._bound(i), self.what.keeps[i]), emit)
+                self._release(i, self.sides[i].invalidate(self._bound(i), self.what.keeps[i]), emit)
         self._passed(emit)
         for side in self.sides:
             side.tidy()
@@ -327,28 +341,29 @@ class OAJoin(Operator):
             side.merge()
 
     def _bound(self, port: int) -> int:
-        """The least position of this side that may still find a partner among rows to come."""
+        """The least position at which a row of this side may still find a partner among later rows."""
         reached = min(self.what.axis.reached(low) for i, low in enumerate(self.low) if i != port)
         wait = self.what.waits[port]
         if reached in (NEVER, END):
             return reached
         return NEVER if wait is None else reached - wait
 
-    def _let_go(self, port: int, left: list[tuple[Part, Ints]], emit: Emit) -> None:
+    def _release(self, port: int, removed: list[tuple[Part, Ints]], emit: Emit) -> None:
+        """Emits the removed rows that found no partner, if such rows are results."""
         if self.what.keeps[port]:
-            for part, rows in left:
+            for part, rows in removed:
                 alone = rows if part.matched is None else rows[~part.matched[rows]]
                 self._alone(port, part.keyed.rows, alone, part.keyed.at[alone], emit)
 
     def _passed(self, emit: Emit) -> None:
-        """Time has passed on some input."""
+        """Called when the low-watermark of an input has moved. OA-Join itself does nothing more."""
         return None
 
     def _promise(self, emit: Emit) -> None:
-        """Emits what the output may promise now and has not yet."""
+        """Emits the promises about the output that hold now and were not emitted before."""
         if min(self.low) == END:
-            new = min(self.told) < END
-            self._told.told = [END] * self.ports
+            new = min(self.promised) < END
+            self._bounds.told = [END] * self.ports
             if new:
                 emit(ALL)
             return
@@ -361,15 +376,15 @@ class OAJoin(Operator):
             self._promises.emit({name: low for name, low in bounds if NEVER < low < END}, emit)
 
     def _slab(self, port: int) -> int:
-        """The least time of one input that a result to come can have."""
+        """The least time of one input in any later result."""
         return min(self.low[port], self.what.axis.since(self._bound(port)))
 
     def _extremes(self) -> tuple[int, int]:
-        """The least values of the greatest and the least time of a result to come; missing times are ignored.
+        """Lower bounds of the greatest and of the least time of any later result; missing times are ignored.
 
-        One row of a pair to come is still to come itself, on some input i, and has t_i >= b_i: the greatest is at least
-        the least b_i. A row that comes out alone was kept, and is not below its bound. The least time of any result is
-        that of one of its rows, each of which is in its slab (mission J8).
+        At least one row of a later pair has not arrived yet. It comes on some input i and has t_i >= b_i, so the
+        greatest time is at least the smallest b_i. A row that is emitted without a partner was stored and is not below
+        its bound. The least time of a result is the time of one of its rows, each of which is in its slab (mission J8).
         """
         if self.what.one_sided:
             return self._slab(0), self._slab(0)
@@ -377,58 +392,61 @@ class OAJoin(Operator):
         return min([*self.low, *alone]), min(self._slab(i) for i in range(self.ports))
 
     def _slabs(self, emit: Emit) -> None:
-        """By the names that timestamps have in the result. Where time is part of the key, sides share one, and a row of
-        any of them may come out alone under it: then the least of them is told."""
+        """Emits individual punctuation, under the names that the times have in the result.
+
+        If time is part of the key, the sides share one name, and a row of any side can appear under it without a
+        partner. The bound is then the smallest of the sides.
+        """
         lows: dict[str, int] = {}
         for i, name in enumerate(self.what.times[:1] if self.what.one_sided else self.what.times):
             lows[name] = min(self._slab(i), lows.get(name, END))
         for name, low in lows.items():
             i = self.what.times.index(name)
-            if low > self.told[i]:
-                self.told[i] = low
+            if low > self.promised[i]:
+                self.promised[i] = low
                 emit(ALL if low == END else Punctuation.linear(name, low))
 
     def _box(self, emit: Emit) -> None:
-        """A box is told if it holds a place within the window that no box before it held (Fig. 7-5b)."""
+        """Emits joint punctuation if its box has a point of the window that no earlier box had (Fig. 7-5b)."""
         if min(self.low) == NEVER:
             return
         new = False
-        for i, (low, told) in enumerate(zip(self.low, self.told, strict=True)):
+        for i, (low, before) in enumerate(zip(self.low, self.promised, strict=True)):
             wait = self.what.waits[1 - i] if self.ports == 2 else None
-            reach = self.what.axis.since(self.what.axis.reached(told))
-            new |= low > told and (wait is None or told == NEVER or reach - wait < self.low[1 - i])
+            reach = self.what.axis.since(self.what.axis.reached(before))
+            new |= low > before and (wait is None or before == NEVER or reach - wait < self.low[1 - i])
         if not new:
             return
-        self._told.told = list(self.low)
+        self._bounds.told = list(self.low)
         names: dict[str, int] = {}
         for name, low in zip(self.what.times, self.low, strict=True):
             names[name] = min(low, names.get(name, END))
         emit(Punctuation({name: Range(None, None if low == END else low) for name, low in names.items()}))
 
     def excess(self) -> str | None:
-        """No row below its side's bound has stayed. Right after punctuation at most half of a side's rows are gone."""
+        """Checks that no row below the bound of its side is kept, and that a tidied side is at least half live."""
         for i, side in enumerate(self.sides):
             bound = self._bound(i)
             if n := side.below(bound):
-                return f"{n} rows of {self.what.sides[i].name} are kept below {bound}, where nothing can join them."
+                return f"{n} rows of {self.what.sides[i].name} are kept below {bound}, where no later row can join."
             if self._tidy and side.rows > 2 * side.live_rows:
-                return f"{side.rows} rows are stored of {self.what.sides[i].name}, of which {side.live_rows} may join."
+                return f"{side.rows} rows of {self.what.sides[i].name} are stored, but only {side.live_rows} can join."
         return None
 
     @property
     def rows(self) -> int:
-        """Rows that may still join; bytes also count those that have left but are not yet cleared away."""
+        """The rows that can still join. `held().bytes` also counts removed rows that are still stored."""
         return sum(side.live_rows for side in self.sides)
 
 
 def arrange(what: WindowJoin, port: int, rows: pa.Table) -> Arrived:
-    """Rows of one input as the join takes them."""
+    """Rows of one input in the layout that the join takes, for a single shard."""
     (keyed,), nulls = laid_out(what, port, rows, 1)
     return Arrived(keyed, nulls)
 
 
 def laid_out(what: WindowJoin, port: int, rows: pa.Table, shards: int) -> tuple[list[Keyed], pa.Table | None]:
-    """Rows of one input for every shard. Rows whose key is null are put aside, unless nulls match."""
+    """Rows of one input, laid out per shard, and the rows with a null key. If nulls match, none are set apart."""
     side = what.sides[port]
     nulls = None
     keys = [rows.column(name) for name in side.on]

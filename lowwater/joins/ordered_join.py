@@ -1,23 +1,23 @@
 """OPOB-Join and OPIB-Join: window joins whose results leave in order of the first input's time (TH 7.3).
 
-OA-Join gives a pair out when the later of its rows arrives, so its results are in no order even where both inputs are.
-Operators that trust in order need one of these instead; they are the baselines that OA-Join is measured against.
+OA-Join emits a pair when the later of its rows arrives, so its results are unordered even if both inputs are ordered.
+Operators that rely on order need one of these joins instead. They are the baselines that OA-Join is measured against.
 
-    OPOB   order-preserving, output-buffered: joins on arrival as OA-Join does; results wait until none that belongs
-           before them can come
-    OPIB   order-preserving, input-buffered: rows of the first input wait until they are final and all that they can
-           join has come; then they are joined, in order, and nothing waits behind the join
+    OPOB   order-preserving, output-buffered: joins on arrival, as OA-Join does. Results wait until no result that
+           belongs before them can come.
+    OPIB   order-preserving, input-buffered: rows of the first input wait until they are final and all their partners
+           have come. Then they are joined in order, and no result waits.
 
-Both go forward with the same bound, the individual punctuation of OA-Join on the first input:
+Both advance with the same bound, the individual punctuation of OA-Join on the first input:
 
     b_i       low-watermark of input i
     F         min(b_0, b_1 - wait_0, b_2 - wait_0, ...): no result with t_0 < F comes any more, all others come later
     passed    t_0 < F, so for input i   t_i < F - wait_i
 
-Over a grid F - wait_i is said of window numbers, as in oa_join.py. What OA-Join promises for the other inputs would be
-wrong here: results that wait have left the join but not the operator. The bound above holds for them, too.
+Over a grid, F - wait_i is a window number, as in oa_join.py. The bounds that OA-Join promises for the other inputs
+would be wrong here, because waiting results have left the join but not the operator. The bound above holds for them.
 
-What each of them keeps, where all inputs have come as far as b and all waits are n:
+State of each join if all inputs have progressed to b and all waits are n:
 
     OA-Join   rows of the last n, on both sides
     OPOB      the same, and the results of the last n of the first input
@@ -57,13 +57,13 @@ from lowwater.operators.waiting import Waiting
 from lowwater.state.store import Store
 
 PIECE = 1 << 14
-"""Rows of the first input that are joined at a time."""
+"""The number of rows of the first input that are joined at a time."""
 
 
 class OrderedJoin(OAJoin):
-    """What both share: the bound F, the punctuation that follows from it, and rows that wait for it.
+    """The base of both joins: the bound F, the punctuation that follows from it, and the rows that wait for it.
 
-    `told[0]` is the F of the last punctuation: all results before it have left.
+    `promised[0]` is the F of the last punctuation. All results before it have been emitted.
     """
 
     def __init__(self, what: WindowJoin, store: Store | None = None) -> None:
@@ -79,11 +79,11 @@ class OrderedJoin(OAJoin):
 
     @property
     def _final(self) -> int:
-        """F: the least time of the first input that a result to come can have."""
+        """F: the least time of the first input in any later result."""
         return min(self.low[0], self.what.axis.since(OAJoin._bound(self, 0)))
 
     def _reach(self, port: int, final: int) -> int:
-        """The least position of another input that a row of the first at `final` or later can join."""
+        """The least position on another input that a row of the first input at `final` or later can join."""
         reached, wait = self.what.axis.reached(final), self.what.waits[port]
         if reached in (NEVER, END):
             return reached
@@ -96,15 +96,15 @@ class OrderedJoin(OAJoin):
         final = self._final
         lows = [final, *(self.what.axis.since(self._reach(port, final)) for port in range(1, self.ports))]
         for port, (name, low) in enumerate(zip(self.what.times, lows, strict=True)):
-            if low > self.told[port]:
-                self.told[port] = low
+            if low > self.promised[port]:
+                self.promised[port] = low
                 emit(Punctuation.linear(name, low))
 
     def excess(self) -> str | None:
-        """As for OA-Join, and nothing waits whose order is known."""
+        """The bound of OA-Join. In addition, no row waits whose place in the order is certain."""
         least = self._waiting.least
-        if least is not None and least < self.told[0]:
-            return f"A row at {least} waits, though all before {self.told[0]} have left."
+        if least is not None and least < self.promised[0]:
+            return f"A row at {least} still waits, although all rows before {self.promised[0]} have been emitted."
         return super().excess()
 
     @property
@@ -113,7 +113,7 @@ class OrderedJoin(OAJoin):
 
 
 class OPOBJoin(OrderedJoin):
-    """OA-Join with its results in an output buffer."""
+    """OA-Join with an output buffer for its results."""
 
     def _waits(self) -> pa.Schema:
         return self.what.result_schema()
@@ -134,13 +134,13 @@ class OPOBJoin(OrderedJoin):
 
 
 class OPIBJoin(OrderedJoin):
-    """A join that takes the rows of its first input in order. They wait unkeyed; only the others are ever probed."""
+    """A join that processes the rows of its first input in order. They wait unsorted; only other inputs are probed."""
 
     def _waits(self) -> pa.Schema:
         return self.what.sides[0].schema
 
     def _probe(self, port: int, keyed: Keyed, emit: Emit) -> Mask:
-        """Nothing is joined on arrival."""
+        """Joins nothing on arrival."""
         return np.zeros(len(keyed), np.bool_)
 
     def _keep(self, port: int, keyed: Keyed, matched: Mask, emit: Emit) -> None:
@@ -155,15 +155,15 @@ class OPIBJoin(OrderedJoin):
         self._waiting.add(rows, time)
 
     def _bound(self, port: int) -> int:
-        """Other inputs are needed by rows of the first that have not been joined, whether they have come or not."""
-        return self._reach(port, self.told[0]) if port else super()._bound(port)
+        """Rows of other inputs are kept as long as a row of the first input that is not joined yet can need them."""
+        return self._reach(port, self.promised[0]) if port else super()._bound(port)
 
     def _passed(self, emit: Emit) -> None:
         final = self._final
         rows, _ = self._waiting.release(final)
         for at in range(0, rows.num_rows, PIECE):
             self._joined(rows.slice(at, PIECE), emit)
-        for port in range(1, self.ports):  # only now: the rows just joined needed them
+        for port in range(1, self.ports):  # after the join, which still needed these rows
             self.sides[port].invalidate(self._reach(port, final), which=False)
 
     def _joined(self, rows: pa.Table, emit: Emit) -> None:

@@ -1,11 +1,11 @@
-"""A part of one side's state: rows that never change (keyed.py), and a few flags beside them that do.
+"""One part of the state of a join side: immutable rows (keyed.py), and flags about these rows that can change.
 
     passed    how far the head of the time list has moved: rows before it have left their window (PW: Window Begin)
-    alive     which rows no punctuation has ended; absent while all are
-    matched   which rows have found a partner; only where rows that stay alone are part of the result
+    alive     the rows that no punctuation has ended; absent while no row has ended
+    matched   the rows that have found a partner; kept only if rows without a partner are results (outer joins)
 
-Rows come back from the state when they are first read. How many they are and which positions they span is
-known without that, and is often all that is asked.
+Rows are fetched from the state when they are first read. The number of rows and the positions that they span are
+known without fetching them, and are often all that a caller needs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ Flags = dict[str, Mask]
 
 
 class Part:
-    """Rows and their flags. `entry` and `flags` are where they are in the state; None before they are, or change."""
+    """Rows and their flags.
+
+    `entry` and `flags` are the places of both in the state. They are None while the state does not have the current
+    value.
+    """
 
     def __init__(
         self,
@@ -59,26 +63,28 @@ class Part:
 
     @property
     def gone(self) -> int:
-        """Rows that are here but have left."""
+        """The number of rows that are still stored although they have left the join."""
         if self.alive is None or self.passed == len(self):
             return self.passed
         return self.passed + int(np.count_nonzero(~self.alive[self.keyed.by_time[self.passed :]]))
 
     @property
     def live(self) -> Mask:
+        """The rows that have not left the join."""
         live = np.ones(len(self), np.bool_) if self.alive is None else self.alive.copy()
         if self.passed:
             live[self.keyed.by_time[: self.passed]] = False
         return live
 
     def kept(self) -> Part:
-        """Only the rows that have not left."""
+        """A part with only the rows that have not left the join."""
         live = self.live
         if live.all():
             return self
         return Part(self.keyed.where(live), None if self.matched is None else self.matched[live])
 
     def mark(self, rows: Ints) -> None:
+        """Marks rows as matched."""
         assert self.matched is not None
         if not self.matched[rows].all():
             self.matched = self.matched.copy()
@@ -86,12 +92,13 @@ class Part:
             self.flags = None
 
     def end(self, rows: Ints) -> None:
+        """Marks rows as ended."""
         alive = np.ones(len(self), np.bool_) if self.alive is None else self.alive.copy()
         alive[rows] = False
         self.alive, self.flags = alive, None
 
     def store(self, parts: Slots[Keyed], flags: Slots[Flags]) -> Entry[Keyed]:
-        """Puts into the state what is not there yet."""
+        """Writes rows and flags to the state, if they are new or have changed."""
         if self.entry is None:
             self.entry = parts.add(self.keyed, **facts(self.keyed))
         self.entry.meta["passed"] = self.passed
@@ -105,7 +112,7 @@ class Part:
 
 
 def facts(keyed: Keyed) -> dict[str, int]:
-    """What is known of rows without looking at them."""
+    """The facts about a part that are known without fetching its rows."""
     return {"rows": len(keyed), "least": keyed.least, "most": keyed.most, "passed": 0}
 
 

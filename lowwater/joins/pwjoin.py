@@ -1,21 +1,23 @@
 """PWJoin: a window join that exploits punctuation on the key (PW 4), of two inputs or more (P6).
 
-Three operations of the paper, two of which OA-Join has: invalidation by time, probing by value. The third is purging by
-value. When side i has said that value v has ended,
+The paper has three operations. OA-Join has two of them: invalidation by time and probing by value. PWJoin adds the
+third, purging by value. When side i has ended value v:
 
-    rows of another side with v go as soon as all sides but their own have ended v: nobody can join them any more
-    rows of another side with v that still come are joined and not kept: on-the-fly discard
-    rows of side i itself with v that still come break the promise and are late
+    Stored rows of another side with v are removed once all sides except their own have ended v, because no later row
+    can join them.
+    New rows of another side with v are joined and not kept (on-the-fly discard).
+    New rows of side i with v break the promise and are late.
 
-The output can be told that v has ended, to the use of whoever follows (`Ended`, or a punctuation for a range),
+The join also punctuates its output: it emits the end of v to the operators that follow, as `Ended`, or as a punctuation
+if v is a range. It does so
 
-    regularly    when all sides have ended v                                             (Theorem 3.1)
-    early        when one side has, and its last row with v has left its window          (Theorem 4.1)
+    regularly    when all sides have ended v                                                  (Theorem 3.1)
+    early        when one side has ended v and its last row with v has left its window        (Theorem 4.1)
 
-What was never punctuated costs nothing: without ended values no search is made for them.
+Streams without ended values cost nothing extra: the join then makes no search for ended values.
 
-PJoin and WJoin are settings: a join without window is `waits` of None and `early=False`, one without punctuation is
-never told any. Values come in as `Ended`, many at a time, or as punctuations: a constant, a list, a range.
+PJoin and WJoin are settings of this join. PJoin has no window: `waits` are None and `early=False`. WJoin receives no
+punctuation on values. Values arrive as `Ended`, many at a time, or as punctuations: a constant, a list or a range.
 
 >>> from lowwater.joins.spec import JoinSide
 >>> from lowwater.operators.base import Batch, taken
@@ -24,7 +26,7 @@ never told any. Values come in as `Ended`, many at a time, or as punctuations: a
 >>> _ = taken(join, 0, Batch(pa.table({"ts": [0, 1], "item": [180, 181]})))
 >>> [m.rows.to_pylist() for m in taken(join, 1, Batch(pa.table({"ts": [5], "item": [180]})))]
 [[{'item': 180, 'a_ts': 0, 'b_ts': 5}]]
->>> taken(join, 0, Ended(pa.table({"item": [180, 181]})))            # an item is auctioned once: bids need no keeping
+>>> taken(join, 0, Ended(pa.table({"item": [180, 181]})))            # an item is auctioned once: bids are not kept
 []
 >>> [m.values.to_pylist() for m in taken(join, 1, Ended(pa.table({"item": [180]})))], join.held().rows
 ([[{'item': 180}]], 1)
@@ -54,12 +56,14 @@ __all__ = ["UNGRAMMATICAL", "PWJoin", "pjoin"]
 
 @dataclass
 class Values:
-    """The newest position of a row or mark, and how many ended values the output was told of."""
+    """Counters of a PWJoin, as a record of its state."""
 
     newest: int = NEVER
+    """The largest position of a row or of a punctuation."""
     propagated: int = 0
+    """The single values and ranges whose end was emitted."""
     ended: int = 0
-    """Single values that inputs have ended."""
+    """The single values that inputs have ended."""
 
 
 class PWJoin(OAJoin):
@@ -91,7 +95,7 @@ class PWJoin(OAJoin):
 
     @property
     def propagated(self) -> int:
-        """How many single values and ranges the output was told of."""
+        """The number of single values and ranges whose end was emitted."""
         return self._values.propagated
 
     @property
@@ -99,7 +103,7 @@ class PWJoin(OAJoin):
         return sum(ended.rows for ended in self.ended)
 
     def excess(self) -> str | None:
-        """As for OA-Join, and no more promises about single values are kept than inputs have made."""
+        """The bound of OA-Join. In addition, no more promises about single values are kept than inputs have made."""
         kept = sum(ended.punctuated.live_rows + ended.propagated.live_rows for ended in self.ended)
         if kept > self._values.ended:
             return f"{kept} promises are kept, though only {self._values.ended} values have ended."
@@ -117,7 +121,7 @@ class PWJoin(OAJoin):
         return self._without(port, keyed, self.ended[port].has(keyed), UNGRAMMATICAL, emit)
 
     def _probe(self, port: int, keyed: Keyed, emit: Emit) -> Mask:
-        """Rows whose value is propagated have no partner, and are not looked at."""
+        """Probes with the rows whose value is not propagated. The others cannot have a partner."""
         over = self._over(port, keyed)
         if not over.any():
             return super()._probe(port, keyed, emit)
@@ -126,7 +130,7 @@ class PWJoin(OAJoin):
         return matched
 
     def _over(self, port: int, keyed: Keyed) -> Mask:
-        """Which rows of a side have a value that is propagated."""
+        """The rows of side `port` whose value is propagated."""
         over = np.zeros(len(keyed), np.bool_)
         for i in self._others(port):
             over |= self.ended[i].is_over(keyed)
@@ -140,7 +144,7 @@ class PWJoin(OAJoin):
         return [i for i in range(self.ports) if i not in ports]
 
     def _ended_by(self, ports: list[int], keyed: Keyed) -> Mask:
-        """Which rows have a value that all these sides have ended."""
+        """The rows whose value all these sides have ended."""
         ended = np.ones(len(keyed), np.bool_)
         for i in ports:
             if ended.any():
@@ -150,7 +154,7 @@ class PWJoin(OAJoin):
     # -- values ----------------------------------------------------------------------------------------------------
 
     def on_ended(self, port: int, ended: Ended, emit: Emit) -> None:
-        """Values first, then ranges; what they promise is of rows from their mark on."""
+        """Takes ended values first, then ended ranges. Their promises hold from `ended.marked` on."""
         if ended.marked is not None:
             self._marked(ended.marked)
         if ended.values.num_rows:
@@ -159,8 +163,9 @@ class PWJoin(OAJoin):
             low, high = (whole(ended.ranges.column(name)) for name in ("low", "high"))
             self._on_ranges(port, low, high, emit)
 
-    def _on_values(self, port: int, given: pa.Table, emit: Emit) -> None:
-        values = distinct(given, self.what.sides[port].on, self.what.null_safe)
+    def _on_values(self, port: int, listed: pa.Table, emit: Emit) -> None:
+        """Ends single values of one side: purges, propagates what is over, and remembers the rest."""
+        values = distinct(listed, self.what.sides[port].on, self.what.null_safe)
         values = values.where(~self.ended[port].has(values))
         if not len(values):
             return
@@ -176,32 +181,35 @@ class PWJoin(OAJoin):
             side.tidy()
 
     def _marked(self, time: int) -> None:
-        """Punctuations were read, up to this time: what they promise is of rows from there on."""
+        """Records that punctuations were read up to this time."""
         at, _ = self.what.axis.positions(np.array([time]))
         self.newest = max(self.newest, int(at.max()) if len(at) else self.what.axis.reached(time))
 
     def _early(self, port: int) -> bool:
-        """Whether the end of a value on one side alone can be its end: not if rows of another come out alone."""
+        """Whether this side alone can end a value. It cannot if rows of another side without a partner are results."""
         return self.early and not any(self.what.keeps[i] for i in self._others(port))
 
     def _kept_from(self, last: Ints) -> Ints:
-        """Where promises are kept that wait for the other side: at least as long as those that are propagated now."""
+        """The positions of promises that wait for another side. They are kept no shorter than if propagated now."""
         return np.maximum(last, self._reached())
 
     def _reached(self) -> int:
-        """How far inputs are: the newest row or mark, as progress is told after the rows and values of a batch."""
+        """The progress of the inputs: the newest row, mark or low-watermark.
+
+        Rows and marks are included because the punctuation of a batch comes after its rows and ended values.
+        """
         return max([self.newest, *(self.what.axis.reached(low) for low in self.low if low < END)])
 
     def _of(self, side: int, values: Keyed) -> Keyed:
-        """The same values under the names of another side's key."""
+        """The same values under the key names of another side."""
         on = self.what.sides[side].on
         return Keyed(values.rows.rename_columns(list(on)), on, values.code, values.at)
 
     def _purge(self, port: int, values: Keyed, emit: Emit) -> None:
-        self._let_go(port, self.sides[port].purge(self._of(port, values)), emit)
+        self._release(port, self.sides[port].purge(self._of(port, values)), emit)
 
     def _propagate(self, values: Keyed, port: int, emit: Emit) -> None:
-        """These values of one side are over: all sides that had ended them know, and the output is told, once."""
+        """Marks values of one side as propagated on all sides that have ended them, and emits their end once."""
         if not len(values):
             return
         reached = self._reached()
@@ -212,7 +220,7 @@ class PWJoin(OAJoin):
             over = self.ended[i].is_over(theirs)
             new &= ~over
             self.ended[i].finish(theirs.where(self.ended[i].punctuated.holds(theirs)), reached)
-            if self.ports > 2:  # where there is one other, it has let go them when this side ended them
+            if self.ports > 2:  # of two sides, the other one has removed these rows when this side ended the values
                 self._purge(i, values, emit)
         values = values.where(new)
         if len(values):
@@ -220,7 +228,7 @@ class PWJoin(OAJoin):
             emit(Ended(values.rows.rename_columns(list(self.what.keys))))
 
     def _passed(self, emit: Emit) -> None:
-        """Time lets go the last rows of ended values, and promises that no window reaches."""
+        """Propagates values whose last row has left its window. Drops promises that no open window reaches."""
         for i, ended in enumerate(self.ended):
             if not ended.any:
                 continue
@@ -229,7 +237,7 @@ class PWJoin(OAJoin):
                 self._propagate(Keyed.of(rows, ended.on, np.zeros(rows.num_rows, np.int64)), i, emit)
             if self._early(i) or bound == END:
                 self._propagate_ranges(ended.spans_left(bound), i, emit)
-        for ended in self.ended:  # only now: what one side has propagated is not reported again for another
+        for ended in self.ended:  # after all sides have propagated, so that no value is reported a second time
             if ended.any:
                 ended.forget(self._forgotten())
 
@@ -239,7 +247,7 @@ class PWJoin(OAJoin):
         super().end(emit)
 
     def _forgotten(self) -> int:
-        """Promises propagated below this position are of no use any more: no window reaches so far back."""
+        """The position below which promises are dropped, because no open window reaches so far back."""
         reached = min(self.what.axis.reached(low) for low in self.low)
         if reached in (NEVER, END):
             return reached
@@ -264,20 +272,20 @@ class PWJoin(OAJoin):
             self._on_ranges(port, low, high, emit)
 
     def _on_ranges(self, port: int, low: pa.Array, high: pa.Array, emit: Emit) -> None:
-        """The same rules for ranges of values; what of them the others have ended by ranges, too, is propagated."""
+        """Ends ranges of values, by the rules of `_on_values`. Propagates the parts that all other sides have ended."""
         new = Ranges.of(low, high).minus(self.ended[port].spans.ranges)
         if not len(new):
             return
         others = self._others(port)
         for i in others:
-            self._let_go(i, self._purge_ranges(i, new, self._others(i, port)), emit)
-        shared = untold = new
+            self._release(i, self._purge_ranges(i, new, self._others(i, port)), emit)
+        shared = unreported = new
         for i in others:
             shared = shared.meet(self.ended[i].spans.ranges)
-            untold = untold.minus(self.ended[i].over)
+            unreported = unreported.minus(self.ended[i].over)
         for ended in self.ended:
             ended.finish_ranges(shared, self._reached())
-        self._tell(shared.meet(untold), emit)
+        self._report(shared.meet(unreported), emit)
         for i in others:
             singles = self.ended[i].punctuated_in(new)
             if singles is not None and singles.num_rows:
@@ -288,7 +296,7 @@ class PWJoin(OAJoin):
             side.tidy()
 
     def _expect_ranges(self, port: int, ranges: Ranges, emit: Emit) -> None:
-        """Ranges that one side alone has ended: over at once where none of its rows is left."""
+        """Remembers ranges that only this side has ended. Propagates at once those without a stored row."""
         if not len(ranges):
             return
         last = self.sides[port].last_in(ranges.numbers, len(ranges), NEVER)
@@ -298,7 +306,7 @@ class PWJoin(OAJoin):
         self._propagate_ranges(ranges.where(over), port, emit)
 
     def _propagate_ranges(self, ranges: Ranges, port: int, emit: Emit) -> None:
-        """As `_propagate`, of ranges: what of them another side has propagated before is not reported again."""
+        """Propagates ranges, as `_propagate` does for values. Does not report again what another side has reported."""
         if not len(ranges):
             return
         reached = self._reached()
@@ -309,29 +317,30 @@ class PWJoin(OAJoin):
             new = new.minus(theirs.over)
             theirs.finish_ranges(ranges.meet(theirs.spans.ranges).minus(theirs.over), reached)
             if self.ports > 2:
-                self._let_go(i, self._purge_ranges(i, ranges, []), emit)
-        self._tell(new, emit)
+                self._release(i, self._purge_ranges(i, ranges, []), emit)
+        self._report(new, emit)
 
     def _purge_ranges(self, port: int, ranges: Ranges, others: list[int]) -> list[tuple[Part, Ints]]:
-        """Lets go the rows of a side in ranges that all `others` have ended, too."""
+        """Removes the rows of a side that are in `ranges` and whose value all `others` have ended as well."""
         side = self.sides[port]
 
         def among(keys: pa.Table) -> Mask:
             held = ranges.has(keys)
             if others and held.any():
                 chosen = np.flatnonzero(held)
-                asked = Keyed.of(keys.take(pa.array(chosen)), side.on, chosen)
-                held[asked.at[~self._ended_by(others, asked)]] = False
+                candidates = Keyed.of(keys.take(pa.array(chosen)), side.on, chosen)
+                held[candidates.at[~self._ended_by(others, candidates)]] = False
             return held
 
         return side.purge_where(among)
 
-    def _tell(self, ranges: Ranges, emit: Emit) -> None:
+    def _report(self, ranges: Ranges, emit: Emit) -> None:
+        """Emits the end of ranges as punctuations."""
         self._values.propagated += len(ranges)
         for low, high in ranges.to_pylist():
             emit(Punctuation({self.what.keys[0]: Range(low, high)}))
 
 
 def pjoin(what: WindowJoin, store: Store | None = None) -> PWJoin:
-    """A join that exploits punctuation and has no window (PW's PJoin)."""
+    """A join without a window that exploits punctuation on the key (PW's PJoin)."""
     return PWJoin(what, early=False, store=store)

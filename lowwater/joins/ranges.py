@@ -1,14 +1,14 @@
-"""Ranges of values in order: the index of range punctuations (PW 3.1), where single values have a hash.
+"""A sorted set of value ranges: the index of range punctuations (PW 3.1). Single values have a hash index instead.
 
-Ranges are half-open, disjoint and sorted, so the range of a value is found by one binary search. What two sets of them
-share, or one has and the other has not, is found by cutting both at all their bounds: each piece is then wholly inside
-a range or wholly outside.
+Ranges are half-open, disjoint and sorted, so one binary search finds the range of a value. Intersection and difference
+of two sets are computed by cutting both at all their bounds: each piece is then entirely inside a range or entirely
+outside.
 
->>> told = Ranges.of(pa.array([1, 20, 5]), pa.array([6, 30, 9]))
->>> told.to_pylist(), told.numbers(pa.array([0, 8, 9, None, 25])).tolist()
+>>> ended = Ranges.of(pa.array([1, 20, 5]), pa.array([6, 30, 9]))
+>>> ended.to_pylist(), ended.numbers(pa.array([0, 8, 9, None, 25])).tolist()
 ([(1, 9), (20, 30)], [-1, 0, -1, -1, 1])
 >>> other = Ranges.of(pa.array([3]), pa.array([25]))
->>> told.meet(other).to_pylist(), told.minus(other).to_pylist()
+>>> ended.meet(other).to_pylist(), ended.minus(other).to_pylist()
 ([(3, 9), (20, 25)], [(1, 3), (25, 30)])
 """
 
@@ -27,7 +27,7 @@ from lowwater.joins.keyed import Ints, Mask
 from lowwater.model.columns import whole
 
 Values = npt.NDArray[Any]
-"""Values that numpy can put in order: numbers where the type has them, Python's own values otherwise."""
+"""Values that numpy can sort: numbers if the type has them, otherwise Python objects."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Ranges:
 
     @staticmethod
     def of(low: pa.Array, high: pa.Array) -> Ranges:
-        """The union of some ranges, which may be empty, overlap, and be in any order."""
+        """The union of ranges, which may be empty, may overlap, and may be in any order."""
         return united(low.type, in_order(low), in_order(high))
 
     def __len__(self) -> int:
@@ -50,25 +50,25 @@ class Ranges:
         return Ranges(self.type, self.low[mask], self.high[mask])
 
     def number(self, values: Values) -> Ints:
-        """Which range each value is in, -1 for none."""
+        """The number of the range that contains each value, or -1 if no range does."""
         if not len(self) or not len(values):
             return np.full(len(values), -1)
         at = np.searchsorted(self.low, values, "right") - 1
         return np.where((at >= 0) & np.asarray(values < self.high[at], np.bool_), at, -1)
 
     def numbers(self, column: pa.Array | pa.ChunkedArray) -> Ints:
-        """As `number`, of a column; null is in no range."""
+        """`number` for an Arrow column; null is in no range."""
         column = whole(column) if isinstance(column, pa.ChunkedArray) else column
         found = np.full(len(column), -1)
         found[np.asarray(column.is_valid())] = self.number(in_order(column.drop_null()))
         return found
 
     def has(self, keys: pa.Table) -> Mask:
-        """Which keys, of one column, are in a range."""
+        """The keys (of one column) that are in a range."""
         return np.asarray(self.numbers(keys.column(0)) >= 0, np.bool_)
 
     def pieces(self, other: Ranges) -> Ranges:
-        """All that lies between two neighbouring bounds of either, in a range or not."""
+        """All intervals between two adjacent bounds of either set, whether inside a range or not."""
         bounds = np.unique(np.concatenate([self.low, self.high, other.low, other.high]))
         return Ranges(self.type, bounds[:-1], bounds[1:])
 
@@ -81,12 +81,12 @@ class Ranges:
         return pieces.where((self.number(pieces.low) >= 0) & (other.number(pieces.low) < 0)).united()
 
     def united(self) -> Ranges:
-        """Those that touch each other become one."""
+        """The same ranges with adjacent ones merged."""
         return united(self.type, self.low, self.high)
 
     @cached_property
     def columns(self) -> tuple[pa.Array, pa.Array]:
-        """Low and high ends in their own type."""
+        """The low and the high ends as Arrow arrays of the value type."""
         return of_values(self.low, self.type), of_values(self.high, self.type)
 
     def to_pylist(self) -> list[tuple[Any, Any]]:
@@ -109,7 +109,7 @@ def united(type: pa.DataType, low: Values, high: Values) -> Ranges:
 
 
 def first_of(low: pa.Array, high: pa.Array, position: Ints, keys: pa.Array) -> Ints:
-    """The least position of the ranges that each key is in, a very large one where there is none."""
+    """For each key, the least position of the ranges that contain it, or the largest int64 if none does."""
     never = np.iinfo(np.int64).max
     a, b = in_order(low), in_order(high)
     some = np.asarray(a < b, np.bool_)
@@ -121,7 +121,7 @@ def first_of(low: pa.Array, high: pa.Array, position: Ints, keys: pa.Array) -> I
 
 
 def in_order(column: pa.Array) -> Values:
-    """A column without nulls."""
+    """A column without nulls as a numpy array that can be sorted."""
     t = pa.types
     if t.is_temporal(column.type):
         return np.asarray(column.view(pa.int32() if column.type.bit_width == 32 else pa.int64()).to_numpy())

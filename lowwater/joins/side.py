@@ -1,12 +1,14 @@
-"""One side of a symmetric join: insert a batch, probe with a batch, let rows go by time and by value.
+"""The state of one input of a symmetric join: inserts a batch, probes with a batch, removes rows by time and by value.
 
-State is a handful of parts (part.py), each of immutable rows and a few flags. As in the paper's lazy deletion a row
-that leaves is only crossed out; a part is dropped when all of it is gone, and parts are written anew when more rows of
-the side are gone than are left. So a side never holds more than twice the rows that may still join. Parts of similar
-size are merged, eight into one: their number grows with the logarithm of the state, not with the number of batches.
+The state consists of a few parts (part.py), each with immutable rows and a few flags. Deletion is lazy, as in the
+paper: a removed row is only flagged. A part is dropped when all its rows are removed. Parts are rewritten when more
+than half of the rows of the side are removed, so a side never holds more than twice the rows that can still join. Eight
+parts of similar size are merged into one, so the number of parts grows with the logarithm of the state and not with the
+number of batches.
 
-To write a row costs more than to search for it (0022), so little is written twice: a merge of fewer parts, or half of a
-part cleared as soon as half of it is gone, would write most rows of a window that spans some micro-batches again.
+Writing a row costs more than searching for it (decision 0022), so rows are rarely rewritten. Merging fewer than eight
+parts, or rewriting each part as soon as half of it is removed, would write most rows of a window that spans several
+micro-batches a second time.
 """
 
 from __future__ import annotations
@@ -23,22 +25,22 @@ from lowwater.model.columns import whole
 from lowwater.state.store import SEGMENT, Store
 
 FANOUT = 8
-"""Parts of about one size that are merged into one."""
+"""The number of parts of similar size that are merged into one."""
 LARGEST = SEGMENT
-"""Bytes of a part that is merged no more: a merge is work for one batch."""
+"""Parts with more bytes than this are not merged, because one micro-batch has to do the whole merge."""
 CUT = 8
-"""A part that is not yet written is first cut down to what is left when a row in so many is gone."""
+"""A part that is not written yet is reduced to its live rows if more than one row in `CUT` has been removed."""
 
 
 @dataclass
 class Operations:
-    """What a side has done, in the units of the papers: one a tuple, a punctuation or a node of a list."""
+    """The work of a side in the units of the papers: one operation per tuple, punctuation or node of a list."""
 
     inserted: int = 0
     looked_up: int = 0
-    """Searches in the I-Node index: one a probing tuple, one a punctuated value."""
+    """Searches in the I-Node index: one per probing tuple and one per punctuated value."""
     visited: int = 0
-    """Nodes of value lists that a probe has found."""
+    """Nodes of value lists that probes have found."""
     invalidated: int = 0
     purged: int = 0
 
@@ -48,7 +50,7 @@ class Operations:
 
 
 class Side:
-    """See the module text. `on` are the key columns; `flagged` sides remember which rows have found a partner."""
+    """See the module text. `on` are the key columns. A `flagged` side remembers which rows have found a partner."""
 
     def __init__(self, on: tuple[str, ...], flagged: bool = False, store: Store | None = None) -> None:
         self.on = on
@@ -69,7 +71,11 @@ class Side:
         self.parts.append(Part(keyed, matched=matched))
 
     def probe(self, probing: Keyed, low: Ints, high: Ints) -> Iterator[tuple[Part, Ints, Ints]]:
-        """(part, theirs, ours) for each part that has pairs; positions of ours are within low..high of theirs."""
+        """The pairs of probing rows with rows of this side, as (part, theirs, ours) for each part that has pairs.
+
+        `theirs` indexes the probing rows and `ours` the rows of the part. The position of a row of this side is within
+        low..high of its probing row.
+        """
         self.operations.looked_up += len(probing)
         if not len(probing):
             return
@@ -86,16 +92,16 @@ class Side:
                 yield part, theirs, ours
 
     def partners(self, probing: Keyed, low: Ints, high: Ints) -> Ints:
-        """How many pairs each probing row has at most."""
+        """An upper bound on the number of pairs of each probing row."""
         count = np.zeros(len(probing), np.int64)
         for part in self.parts:
             count += part.keyed.partners(probing, low, high)
         return count
 
     def invalidate(self, bound: int, which: bool = True) -> list[tuple[Part, Ints]]:
-        """Lets go the rows with a position below `bound`; which those are, if asked, of the ones that had not left.
+        """Removes the rows with a position below `bound`. With `which`, returns the rows that were live before.
 
-        A bound only moves forward: rows that have left do not come back when a lower bound is asked for later.
+        The bound only moves forward: a call with a lower bound does not bring removed rows back.
         """
         left = []
         for part in self.parts:
@@ -103,7 +109,7 @@ class Side:
             if until <= part.passed:
                 continue
             since, part.passed = part.passed, until
-            if not which and part.alive is None:  # their number is enough, for which they need no order
+            if not which and part.alive is None:  # only their number is needed, and counting needs no order by time
                 self.operations.invalidated += until - since
                 continue
             rows = part.keyed.by_time[since:until]
@@ -113,13 +119,13 @@ class Side:
         return left
 
     def purge(self, values: Keyed) -> list[tuple[Part, Ints]]:
-        """Lets go the rows of these values."""
+        """Removes the rows of these values and returns them."""
         self.operations.looked_up += len(values)
         left = [self._cross_out(part, ours) for part, _, ours in self._rows_of(values)]
         return [(part, rows) for part, rows in left if len(rows)]
 
     def purge_where(self, ended: Among) -> list[tuple[Part, Ints]]:
-        """Lets go the rows whose key is among the ended, of which the lists are asked and not the rows."""
+        """Removes the rows whose key is in `ended` and returns them. Tests each value list once, not each row."""
         left = []
         for part in self.parts:
             self.operations.looked_up += len(part.keyed.codes)
@@ -127,14 +133,15 @@ class Side:
         return [(part, rows) for part, rows in left if len(rows)]
 
     def _rows_of(self, values: Keyed) -> Iterator[tuple[Part, Ints, Ints]]:
-        """(part, which value, row) for all rows of these values."""
-        ever = np.full(len(values), 1 << 62)
+        """All rows of these values, as (part, index of the value, row)."""
+        unbounded = np.full(len(values), 1 << 62)
         for part in self.parts:
-            which, rows = part.keyed.probe(values, -ever, ever)
+            which, rows = part.keyed.probe(values, -unbounded, unbounded)
             if len(rows):
                 yield part, which, rows
 
     def _cross_out(self, part: Part, rows: Ints) -> tuple[Part, Ints]:
+        """Flags rows as ended. Returns those that were live before."""
         rows = rows[part.live[rows]]
         if len(rows):
             self.operations.purged += len(rows)
@@ -142,7 +149,7 @@ class Side:
         return part, rows
 
     def holds(self, values: Keyed) -> Mask:
-        """Which of these rows have a row of their value here."""
+        """The rows of `values` for whose key this side has a live row."""
         held = np.zeros(len(values), np.bool_)
         if self.parts:
             self.operations.looked_up += len(values)
@@ -151,7 +158,7 @@ class Side:
         return held
 
     def last(self, values: Keyed, none: int) -> Ints:
-        """The largest position of the rows of each value that are here, `none` where there are none."""
+        """For each value, the largest position of its live rows on this side, or `none` if it has no live row."""
         most = np.full(len(values), none)
         for part, which, rows in self._rows_of(values):
             live = part.live[rows]
@@ -159,9 +166,9 @@ class Side:
         return most
 
     def last_in(self, number: Callable[[pa.Array], Ints], n: int, none: int) -> Ints:
-        """The largest position of all rows of each of `n` ranges of keys, `none` where there are none.
+        """For each of `n` ranges of keys, the largest position of its live rows, or `none` if it has no live row.
 
-        `number` tells which range a key is in, below zero for no range.
+        `number` returns the number of the range that contains a key, and a negative number if no range does.
         """
         most = np.full(n, none)
         for part in self.parts:
@@ -172,7 +179,7 @@ class Side:
         return most
 
     def tidy(self) -> None:
-        """Drops parts of which all is gone, and writes parts anew while more rows are gone than are left."""
+        """Drops parts without live rows. Rewrites parts until no more than half of the stored rows are removed ones."""
         parts = [(part, gone) for part in self.parts if (gone := part.gone) < len(part)]
         self.parts = [part.kept() if part.entry is None and CUT * gone > len(part) else part for part, gone in parts]
         while 2 * (self.rows - self.live_rows) > self.rows:
@@ -181,7 +188,7 @@ class Side:
         self.merge()
 
     def merge(self) -> None:
-        """Parts of about one size become one. After rows were let go, not when they come: what leaves is not merged."""
+        """Merges parts of similar size. Called after rows are removed, so that removed rows are not merged."""
         while True:
             sizes = [
                 None if part.bytes > LARGEST else int(np.log2(max(1, len(part))) // np.log2(FANOUT))
@@ -196,7 +203,7 @@ class Side:
             self.parts = [*others, *([merged(kept)] if kept else [])]
 
     def below(self, bound: int) -> int:
-        """How many rows have a position below `bound` and have not left."""
+        """The number of live rows with a position below `bound`."""
         found = 0
         for part in self.parts:
             until = 0 if bound <= part.least else len(part) if bound > part.most else part.keyed.before(bound)
@@ -214,7 +221,7 @@ class Side:
         return sum(len(part) - part.gone for part in self.parts)
 
     def _settle(self) -> None:
-        """Puts parts that are new into the state, and takes out those that are gone."""
+        """Writes new parts to the state, and removes dropped parts from it."""
         self._slots.arrange([part.store(self._slots, self._flags) for part in self.parts])
         for flags in self._flags:
             if flags.name not in self._slots:
@@ -222,7 +229,7 @@ class Side:
 
 
 def merged(parts: Sequence[Part]) -> Part:
-    """One part of several; flags are carried along."""
+    """One part with the rows and flags of several."""
     if len(parts) == 1:
         return parts[0]
     keyed, order = Keyed.merged([part.keyed for part in parts])

@@ -1,16 +1,16 @@
-"""What a window join is asked for: its inputs, which rows belong together, and what becomes of those that stay alone.
+"""The definition of a window join: its inputs, the rows that join, and whether rows without a partner are results.
 
-Rows of all inputs join if they are equal on the key and within each other's windows. A window on an input says how long
-its tuples *wait* for the others (TH 5.2.1 with its erratum; PW 3.2; OA-Join): for all inputs i and j
+Rows of all inputs join if they are equal on the key and within each other's windows. The window of an input is the time
+for which its tuples *wait* for the others (TH 5.2.1 with its erratum; PW 3.2; OA-Join): for all inputs i and j
 
-    t_j - t_i <= wait_i,   so for two of them   t_0 - wait_1 <= t_1 <= t_0 + wait_0.
+    t_j - t_i <= wait_i,   so for two inputs   t_0 - wait_1 <= t_1 <= t_0 + wait_0.
 
-Both ends are closed; an open end of whole ticks is a closed one a tick earlier. A wait may be negative (the partner
-must come before), and None is for ever: a join without window.
+Both ends are closed; in whole ticks, an open end equals a closed end one tick earlier. A wait can be negative: the
+partner must then come before. A wait of None is unbounded: the join has no window.
 
 Over a grid (tumbling or hopping windows) rows join if they are in the same window. It is the same join on another axis:
-positions are window numbers, a row in n windows has n of them, and nobody waits for another window. `Axis` is the
-difference, and all there is of it.
+positions are window numbers, a row in n windows has n positions, and all waits are 0. `Axis` contains the whole
+difference.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WINDOW = ("window_start", "window_end")
 
 @dataclass(frozen=True)
 class JoinSide:
-    """One input: rows of `schema` that progress on `time`, and the columns `on` that make their key."""
+    """One input of a join: rows of `schema` that progress on `time`. The columns `on` are the key."""
 
     name: str
     schema: pa.Schema
@@ -50,12 +50,12 @@ class JoinSide:
 
 @dataclass(frozen=True)
 class Axis:
-    """Positions on which rows are compared: the ticks themselves, or window numbers of a grid."""
+    """The positions by which rows are compared: ticks, or window numbers of a grid."""
 
     grid: Sliding | None = None
 
     def positions(self, time: Ints) -> tuple[Ints, Ints | None]:
-        """The positions of rows, and which row each belongs to where a row has other than one."""
+        """The positions of rows. If a row can have several or none, also the index of the row of each position."""
         if self.grid is None:
             return time, None
         first, last = self.grid.wids(Tuples(time))
@@ -71,7 +71,7 @@ class Axis:
         return int(self.grid.wids(Tuples(np.array([low], np.int64)))[0][0])
 
     def since(self, position: int) -> int:
-        """The least time that a row of this position can have."""
+        """The least time that a row at this position can have."""
         if self.grid is None or position in (NEVER, END):
             return position
         start, _ = self.grid.interval(np.array([position], np.int64))
@@ -81,7 +81,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the result: of one side, or the key that all sides share, from the first that is there."""
+    """A column of the result: from one side, or a key that all sides share (`side` is None)."""
 
     name: str
     side: int | None
@@ -90,7 +90,7 @@ class Column:
 
 @dataclass(frozen=True)
 class WindowJoin:
-    """A join of two inputs or more. All but inner joins have two. `null_safe` lets null keys match each other."""
+    """A join of two or more inputs; only inner joins can have more than two. With `null_safe`, null keys match."""
 
     sides: tuple[JoinSide, ...]
     waits: tuple[int | None, ...]
@@ -99,11 +99,11 @@ class WindowJoin:
     condition: Condition | None = None
     null_safe: bool = False
     rows: tuple[int | None, ...] | None = None
-    """Tuple-count windows: how many of the newest tuples of a side (None: its wait) a tuple of the other meets."""
+    """Tuple-count windows: the number of newest tuples in the window of each side; None for a window of time."""
     per_key: bool = True
-    """Whether tuples are counted for each key by itself, or over the whole input."""
+    """Whether tuples are counted per key, or over the whole input."""
     emits: tuple[str, ...] | None = None
-    """The columns of the result that somebody reads; None is all."""
+    """The columns of the result that later operators read; None means all."""
 
     @property
     def axis(self) -> Axis:
@@ -111,16 +111,16 @@ class WindowJoin:
 
     @property
     def keeps(self) -> tuple[bool, ...]:
-        """Whether rows of a side that stay alone are part of the result."""
+        """For each side, whether its rows without a partner are results."""
         return tuple(self.how in (("left", "full", "anti"), ("right", "full"))[i > 0] for i in range(len(self.sides)))
 
     @property
     def one_sided(self) -> bool:
-        """Whether the result is rows of the first side: those that match, or those that do not."""
+        """Whether results are rows of the first side only: semi and anti joins."""
         return self.how in ("semi", "anti")
 
     def reads(self) -> list[set[str]]:
-        """The columns of each input that are needed: its key, its time, and what the results or the condition name."""
+        """The columns of each input that the join needs: key, time, and those in the results or in the condition."""
         named = {c.name for c in self.columns} if self.emits is None else set(self.emits)
         if self.condition is not None:
             named |= set(self.condition.reads([c.name for c in self.paired]))
@@ -132,8 +132,11 @@ class WindowJoin:
 
     @cached_property
     def paired(self) -> tuple[Column, ...]:
-        """The columns of a pair. Key columns of one name appear once; others of one name are told apart by the input's
-        name."""
+        """The columns of a pair.
+
+        A key column with the same name on all sides appears once. Other columns with the same name are prefixed with
+        the name of their input.
+        """
         names = [name for side in self.sides for name in side.schema.names]
         shared = [one for one in zip(*(side.on for side in self.sides), strict=True) if len(set(one)) == 1]
         keys = [one[0] for one in shared]
@@ -147,20 +150,20 @@ class WindowJoin:
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the result, without those of a window."""
+        """The columns of the result, without the columns of a window."""
         own = tuple(Column(name, 0, name) for name in self.sides[0].schema.names)
         columns = own if self.one_sided else self.paired
         return columns if self.emits is None else tuple(column for column in columns if column.name in self.emits)
 
     @cached_property
     def times(self) -> tuple[str, ...]:
-        """What the progressing attribute of each side is called in the result, whether or not it is shown."""
+        """The name that the time of each side has in the result, whether or not the result shows it."""
         named = {} if self.one_sided else {(c.side, c.of): c.name for c in self.paired}
         return tuple(named.get((i, side.time), side.time) for i, side in enumerate(self.sides))
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """What the key columns are called in the result, by the names of the first side."""
+        """The names that the key columns of the first side have in the result."""
         named = {} if self.one_sided else {(c.side, c.of): c.name for c in self.paired}
         return tuple(named.get((0, name), name) for name in self.sides[0].on)
 
@@ -172,7 +175,7 @@ class WindowJoin:
         return pa.schema([*window, *(self.field(column) for column in self.columns)])
 
     def pairs(self, found: Sequence[tuple[pa.Table, Ints] | None], columns: Sequence[Column]) -> pa.Table:
-        """Rows side by side: for each side its rows and which of them, or None where it is missing."""
+        """A table of pairs. `found` has for each side its rows and the indices to take, or None if it is missing."""
         n = next(len(rows) for one in found if one is not None for rows in (one[1],))
         out = []
         for column in columns:
@@ -184,7 +187,7 @@ class WindowJoin:
         return pa.table(out, schema=pa.schema([self.field(column) for column in columns]))
 
     def windowed(self, rows: pa.Table, position: Ints) -> pa.Table:
-        """The result's columns of a window before those of the rows."""
+        """The rows with the columns of their window in front, if the join has a grid."""
         if self.grid is None:
             return rows
         start, end = self.grid.interval(position)

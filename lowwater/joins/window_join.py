@@ -1,8 +1,8 @@
-"""The spec of joins: which rows belong together, the operator that finds them, and its bounds on state.
+"""The operator spec of all joins: the definition of the join, the tactic that computes it, and its bounds on state.
 
-oa      OA-Join: rows are joined on arrival, and leave when the progress of the others proves them useless
-pw      PWJoin: ended values make rows useless too
-count   tuple-count join: rows are counted in order of time, when they are final
+oa      OA-Join: joins rows on arrival, and removes them when the progress of the other inputs rules out a partner
+pw      PWJoin: also removes rows whose value has ended
+count   tuple-count join: counts rows in order of time, once they are final
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class JoinSpec(OperatorSpec):
     bounds: tuple[str, ...]
     """The bound on the state of each side, in words."""
     kept: tuple[tuple[str, ...], ...]
-    """The columns of each side that travel and are kept."""
+    """The columns of each side that are shuffled and kept."""
     joint: bool = False
-    """Whether a follower groups by both times, so that joint punctuation answers it earlier."""
+    """Whether a later operator groups by both times, so that joint punctuation completes its groups earlier."""
     extremes: bool = False
-    """Whether a follower needs progress on the greatest or the least of the times."""
+    """Whether a later operator needs progress on the greatest or the least of the times."""
 
     @property
     def ports(self) -> int:  # type: ignore[override]
@@ -80,7 +80,7 @@ class JoinSpec(OperatorSpec):
         return kind(self.what, joint=self.joint, extremes=self.extremes, store=store)
 
     def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
-        """The key as the results name it, if rows that stay alone have it under that name too."""
+        """The routing columns under the names of the results; None if rows without a partner lack these columns."""
         first, on = routes[0], self.what.sides[0].on
         if not first:
             return first
@@ -95,7 +95,7 @@ class JoinSpec(OperatorSpec):
         return {"tactic": self.tactic, "kept": [list(columns) for columns in self.kept]}
 
     def as_pinned(self, choice: Mapping[str, Any]) -> JoinSpec:
-        """State keeps the columns that it was begun with. Whoever reads others cannot go on from it."""
+        """The spec with the columns that the checkpoint keeps. Refuses a query that reads other columns."""
         pinned = tuple(tuple(columns) for columns in choice["kept"])
         for side, old, new, read in zip(self.what.sides, pinned, self.kept, self.what.reads(), strict=True):
             if not read <= set(old) <= set(new):
@@ -166,7 +166,7 @@ def _wait(what: WindowJoin, i: int) -> str:
     side, wait, count = what.sides[i], what.waits[i], None if what.rows is None else what.rows[i]
     if count is not None:
         return f"{side.name} [last {rows(count)}{' of its key' if what.per_key else ''}]"
-    return f"{side.name} [{'for ever' if wait is None else _signed(wait, what)}]"
+    return f"{side.name} [{'unbounded' if wait is None else _signed(wait, what)}]"
 
 
 def _signed(ticks: int, what: WindowJoin) -> str:
@@ -175,6 +175,6 @@ def _signed(ticks: int, what: WindowJoin) -> str:
 
 
 def _alone(what: WindowJoin) -> list[str]:
-    """The line about rows that find no partner, if they are results."""
+    """The line of EXPLAIN about rows without a partner, if such rows are results."""
     kept = [side.name for side, keeps in zip(what.sides, what.keeps, strict=True) if keeps]
     return [f"rows of {listed(kept)} that find no partner are results as soon as none can come"] if kept else []

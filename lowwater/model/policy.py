@@ -1,13 +1,13 @@
-"""Progress policies: what the arrival of rows tells about the rows still to come (TH 8.1).
+"""Progress policies: compute the low-watermark of a source from the rows that have arrived (TH 8.1).
 
-    punctuated       low-watermark = what punctuations in the data promise
+    punctuated       low-watermark = the promises of punctuations in the data
     ordered          = largest value seen
     delay d          = largest value seen - d
     delay of k rows  = largest value seen before the last k rows
     learned          = largest value seen - the q-quantile of the lateness seen so far
 
-A policy keeps a few numbers a source, its memory: `observe` gives that of a run of rows where they are read, `extend`
-continues a run, and `fold` adds a finished run to what is known of the source.
+A policy keeps a few numbers per source, its memory. `observe` computes the memory of a run of rows where they are read,
+`extend` continues a run, and `fold` adds a finished run to the memory of the source.
 """
 
 from __future__ import annotations
@@ -24,28 +24,31 @@ Int = npt.NDArray[np.int64]
 _BINS_PER_OCTAVE = 8
 _BINS = 63 * _BINS_PER_OCTAVE + 1
 _HEAD = 64
-"""How many first values of a run a learned policy carries as they are."""
+"""The number of first values of a run that a learned policy carries unchanged."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How arrival bounds the future. The plain policy trusts punctuation in the data and nothing else."""
+    """The base of all policies. By itself it relies only on punctuation in the data."""
 
     def observe(self, time: Int, source: Int, before: Int) -> Int:
-        """The memory of a run: rows in arrival order, the index of each row's source, what each source had reached."""
+        """The memory of a run of rows in arrival order.
+
+        `source` is the index of the source of each row, `before` the largest value of each source before the run.
+        """
         sources = len(before)
         return np.empty((sources, 0), np.int64)
 
     def empty(self, sources: int) -> Int:
-        """The memory of sources that have not been seen."""
+        """The memory of sources that have sent no rows."""
         return np.empty((sources, 0), np.int64)
 
     def extend(self, old: Int, new: Int, rows: Int) -> Int:
-        """The memory of a run that goes on with `rows` more rows a source."""
+        """The memory of a run that continues with `rows` more rows per source."""
         return self.fold(old, new, rows, np.full(len(rows), NEVER))
 
     def fold(self, old: Int, new: Int, rows: Int, reached: Int) -> Int:
-        """The memory after a further run, of `rows` rows a source, when each source had `reached` so far."""
+        """The memory after a further run of `rows` rows per source. `reached` is the largest earlier value of each."""
         return old
 
     def bound(self, most: Int, memory: Int) -> Int:
@@ -71,7 +74,7 @@ class Delay(Policy):
 
 @dataclass(frozen=True)
 class DelayRows(Policy):
-    """No row comes more than `rows` rows after one of a larger value (k-slack).
+    """No row comes more than `rows` rows after a row with a larger value (k-slack).
 
     Memory of a source: the largest value before the last k rows, then the last k values, the newest at the end.
     """
@@ -112,14 +115,14 @@ class DelayRows(Policy):
 
 @dataclass(frozen=True)
 class Learned(Policy):
-    """The delay is the `quantile` of the lateness seen so far, times `margin`; rows beyond it are late.
+    """The delay is the `quantile` of the lateness seen so far, times `margin`. Rows with a larger delay are late.
 
-    Lateness of a row = largest value of its source before it, less its own, not below zero. Memory: a histogram of
-    lateness with eight bins an octave, so the delay is at most an eighth of an octave too long, and never too short. A
-    fixed histogram and not a random sketch: the same rows must give the same low-watermark when a batch is run again.
-    Where rows are read, what came in earlier runs is not known: the first values of a run travel as they are, behind
-    the histogram, and their lateness is told when the run is folded in. Until `warmup` rows have been seen of a source
-    it holds its low-watermark back.
+    The lateness of a row is the largest earlier value of its source minus its own value, and at least zero. The memory
+    is a histogram of lateness with eight bins per octave, so the delay is at most an eighth of an octave too long and
+    never too short. The histogram is fixed and not a random sketch, because a repeated batch must give the same
+    low-watermark. Where rows are read, earlier runs are not known. So the first values of a run travel unchanged, after
+    the histogram, and their lateness is computed when the run is folded in. A source has no low-watermark before it has
+    sent `warmup` rows.
     """
 
     quantile: float
@@ -174,7 +177,7 @@ def _bin_top(bin: Int) -> npt.NDArray[np.float64]:
 
 
 def _running_max(values: Int, group: Int) -> Int:
-    """Largest value so far within each group; rows are sorted by group. Ranks keep groups apart in one maximum."""
+    """The running maximum within each group. Rows are sorted by group; ranks keep groups apart in one accumulation."""
     if not len(values):
         return values
     distinct, rank = np.unique(values, return_inverse=True)

@@ -1,12 +1,12 @@
-"""Progress: from what arrives to the low-watermark, per source (TH 4, 8.1).
+"""Progress: derives the low-watermark of every source from the rows that arrive (TH 4, 8.1).
 
-A *policy* (policy.py) tells the future of a source from its arrival. It works in two places. Where rows are read,
-`observe` condenses a run of rows into one fact per source. Where state is kept, `Progress` folds the facts of all runs
-and gives the low-watermark of every source; the input as a whole progresses at the minimum, and the source at the
-minimum is the one that holds it back.
+A *policy* (policy.py) bounds the later rows of a source by those that have arrived. It works in two places. Where rows
+are read, `observe` condenses a run of rows into one fact per source. Where state is kept, `Progress` folds in the facts
+of all runs and computes the low-watermark of every source. The low-watermark of the input is the minimum over its
+sources, and the source at the minimum holds the input back.
 
-No policy reads a clock. Time that passes without data comes in as a `tick`: where a source has been silent for
-`idle.after`, its low-watermark moves to the tick less `idle.lag`.
+No policy reads a clock. Time that passes without data arrives as a `tick`: if a source has been silent for
+`idle.after`, its low-watermark moves to the tick minus `idle.lag`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_NAMES = pa.array([], pa.string())
 
 
 def names_of(values: pa.Array) -> pa.Array:
-    """Values of a source column as names of sources: text, as Arrow writes the type, and `NULL` for null.
+    """The names of sources: the values of a source column as Arrow writes them as text, and `NULL` for null.
 
     >>> names_of(pa.array([7, None, 2**40])).to_pylist()
     ['7', '<null>', '1099511627776']
@@ -42,7 +42,7 @@ def names_of(values: pa.Array) -> pa.Array:
 
 
 def declared_names(values: Sequence[object], type: pa.DataType) -> tuple[str, ...]:
-    """Names of sources that a query declares: text as it is, other values as `names_of` writes them in a column.
+    """The names of sources that a query declares: strings unchanged, other values as `names_of` writes them.
 
     >>> declared_names(["north", 7], pa.int64()), declared_names([True], pa.bool_())
     (('north', '7'), ('true',))
@@ -57,7 +57,10 @@ def declared_names(values: Sequence[object], type: pa.DataType) -> tuple[str, ..
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of one run of rows in arrival order: a row per source, in columns. `memory` belongs to the policy."""
+    """The facts of one run of rows in arrival order, as columns with one element per source.
+
+    `memory` belongs to the policy.
+    """
 
     source: pa.Array
     rows: Int
@@ -74,7 +77,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Idle:
-    """A source silent for `after` microseconds of system time is advanced to the clock less `lag` microseconds."""
+    """Advances a source that has been silent for `after` microseconds of system time to the clock minus `lag`."""
 
     after: int
     lag: int
@@ -83,9 +86,12 @@ class Idle:
 def observe(
     policy: Policy, time: Int, source: Int, names: pa.Array, promised: Int | None = None, before: Int | None = None
 ) -> Facts:
-    """The facts of a run of rows in arrival order. `source` holds the position of each row's source in `names`, which
-    are distinct. Per source: the low-watermark promised in the data, and the largest value of the rows `before` these
-    in the same run, where there are any."""
+    """The facts of a run of rows in arrival order.
+
+    source    for each row, the index of its source in `names`, which are distinct
+    promised  per source, the low-watermark that the data promises
+    before    per source, the largest value of the earlier rows of the same run, if there are any
+    """
     n = len(names)
     if before is None:
         before = np.full(n, NEVER)
@@ -114,7 +120,7 @@ class Progress:
     declared: tuple[str, ...] = ()
     idle: Idle | None = None
     run: bool = False
-    """Whether this is the progress of a single run, whose facts are still to be folded into a longer progress."""
+    """Whether this is the progress of a single run, whose facts are folded into the progress of the input later."""
     source: pa.Array = field(default_factory=lambda: _NO_NAMES)
     most: Int = field(default_factory=lambda: np.empty(0, np.int64))
     least: Int = field(default_factory=lambda: np.empty(0, np.int64))
@@ -132,11 +138,11 @@ class Progress:
             self._know(pa.array(self.declared, pa.string()).unique())
 
     def _know(self, names: pa.Array) -> Int:
-        """Positions of the named sources, which are distinct. Sources that are new are added behind the others."""
+        """The positions of named sources, which are distinct. Appends sources that are new."""
         if not len(self.source):
             self._add(names)
             return np.arange(len(names))
-        if len(names) < len(self.source):  # the table to search is made of the fewer names
+        if len(names) < len(self.source):  # build the hash table from the shorter of the two lists
             at = np.full(len(names), -1)
             found = pc.index_in(self.source, value_set=names)
             here = np.flatnonzero(found.is_valid())
@@ -162,12 +168,12 @@ class Progress:
         self.memory = np.concatenate([self.memory, self.policy.empty(new)])
 
     def reached(self, names: pa.Array) -> Int:
-        """The largest value so far of each named source."""
+        """The largest value that each named source has sent so far."""
         at = self._know(names)
         return self.most[at]
 
     def learn(self, facts: Facts) -> None:
-        """Folds in one run. The order of runs of the same source is their order of arrival."""
+        """Folds in one run. Runs of the same source must come in their order of arrival."""
         at = self._know(facts.source)
         old = self.memory[at]
         self.memory[at] = (
@@ -184,27 +190,27 @@ class Progress:
         self.active[at] = self.clock
 
     def facts(self) -> Facts:
-        """All that was learned, as the facts of one long run."""
+        """Everything learned so far, as the facts of one long run."""
         return Facts(self.source, self.rows, self.least, self.most, self.promised, self.memory)
 
     def hear(self, clock: int) -> None:
-        """System time in microseconds. Rows learned after this are active at this time."""
+        """Sets the system time, in microseconds. Sources of rows learned from now on are active at this time."""
         self.active[self.active == NEVER] = clock
         self.clock = max(self.clock, clock)
 
     def tick(self, clock: int) -> None:
-        """System time as told by a heartbeat, after the rows that came before it; frees sources that fell silent."""
+        """Advances silent sources to the clock of a heartbeat. Called after the rows that came before the heartbeat."""
         self.hear(clock)
         if self.idle is not None:
             silent = self.clock - self.active >= self.idle.after
             self.bound[silent] = np.maximum(self.bound[silent], self.clock - self.idle.lag)
 
     def wake(self) -> None:
-        """The query was down: no source counts as silent for the time in which nobody listened."""
+        """Called when the query has been down. No source counts as silent for that time."""
         self.active[:] = NEVER
 
     def end(self) -> None:
-        """The input has ended: the all-matching punctuation."""
+        """Ends the input: the low-watermark of every source becomes END."""
         self.bound[:] = END
         self.ended = True
 
@@ -215,7 +221,7 @@ class Progress:
         return int(self.bound.min()) if len(self.bound) else NEVER
 
     def tables(self) -> dict[str, pa.Table]:
-        """As Arrow, for the state."""
+        """Arrow tables for the state."""
         columns = {name: pa.array(getattr(self, name)) for name in _NUMBERS}
         memory = pa.FixedSizeListArray.from_arrays(pa.array(self.memory.ravel()), max(1, self.memory.shape[1]))
         sources = pa.table({"source": self.source, **columns})
@@ -224,6 +230,7 @@ class Progress:
         return {"progress": sources, "clock": pa.table({"clock": [self.clock], "ended": [self.ended]})}
 
     def restore(self, tables: dict[str, pa.Table]) -> None:
+        """Reads the tables of `tables`."""
         sources = tables["progress"]
         for name in _NUMBERS:
             setattr(self, name, sources.column(name).to_numpy().copy())

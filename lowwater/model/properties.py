@@ -1,7 +1,7 @@
-"""Properties of a relation: what is known of its rows before any of them comes.
+"""Properties of a relation: facts about its rows that are known before any row arrives.
 
-The planner, the refusals and the bounds on state read only these, whatever the relation is made of: an input, an
-aggregation, a join, or a union of them.
+The planner, the refusals and the bounds on state read only properties, whether the relation is an input, an
+aggregation, a join or a union.
 
 >>> import pyarrow as pa
 >>> rows = Properties(pa.schema({"ts": pa.int64(), "k": pa.string()}), (Progressing("ts", 5),))
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 GREATEST, LEAST = "__lw_greatest", "__lw_least"
-"""The attributes on which a join promises what its timestamps do together (mission J8)."""
+"""The derived attributes of a join result: the greatest and the least of its timestamps (mission J8)."""
 JOINT = "__lw_joint"
 """What a follower asks of a join to get promises on both times together, instead of one per time."""
 
@@ -28,8 +28,8 @@ JOINT = "__lw_joint"
 class Progressing:
     """An attribute on which rows progress.
 
-    `behind` is how many ticks the low-watermark can be behind the newest row, None where that is not known. Rows of
-    outer joins may lack the attribute: then windows over it are refused.
+    `behind` is the number of ticks by which the low-watermark can be behind the newest row; None if it is not known.
+    If `nullable`, rows of an outer join can lack the attribute, and windows over it are refused.
     """
 
     attribute: str
@@ -39,7 +39,7 @@ class Progressing:
 
 @dataclass(frozen=True)
 class Properties:
-    """See the module text. The first attribute of `progress` is the one that windows are over unless told otherwise."""
+    """See the module text. The first attribute of `progress` is the default attribute of windows."""
 
     schema: pa.Schema
     """All columns, the hidden ones included."""
@@ -47,19 +47,19 @@ class Properties:
     ends: tuple[str, ...] = ()
     """Columns whose values are reported as ended."""
     apart: bool = False
-    """Whether rows come from several sources, which may be apart from each other."""
+    """Whether rows come from several sources, whose progress can differ."""
     hidden: tuple[str, ...] = ()
     """Columns that later operators may use and that results do not show, such as `window_time`."""
     silent: str | None = None
-    """Why nothing progresses before the end, where that is so."""
+    """If the rows do not progress before the end, the reason."""
     again: str | None = None
-    """Why a row may be replaced by a later one, where that is so: nothing may follow such a relation."""
+    """If a later row can replace an earlier one, the reason. No operator can follow such a relation."""
     skewed: bool = False
     """Whether most groups have few rows in a window."""
     identified: tuple[str, ...] | None = None
-    """Columns that identify a row together with its time, so that no two of them tie; None where nothing does."""
+    """Columns that, together with the time, identify a row, so that there are no ties; None if no columns do."""
     derived: bool = False
-    """Whether rows are results of another operator, which have no order of arrival that could be relied on."""
+    """Whether rows are results of another operator, whose order of arrival is not defined."""
 
     @property
     def attribute(self) -> str | None:
@@ -77,7 +77,7 @@ class Properties:
         return next((p for p in self.progress if p.attribute == attribute), None)
 
     def keeping(self, columns: Sequence[str]) -> Properties:
-        """The properties of a projection: what is said of a column that is gone is gone too."""
+        """The properties of a projection. Facts about dropped columns are dropped."""
         named = {p.attribute for p in self.progress} & {GREATEST, LEAST}
         return replace(
             self,
@@ -88,7 +88,7 @@ class Properties:
         )
 
     def with_column(self, field: pa.Field, progress: Sequence[Progressing] = ()) -> Properties:
-        """The properties with one column added or replaced, which may progress in turn."""
+        """The properties with one column added or replaced. `progress` states whether the new column progresses."""
         at = self.schema.get_field_index(field.name)
         schema = self.schema.append(field) if at < 0 else self.schema.set(at, field)
         kept = tuple(p for p in self.progress if p.attribute != field.name)

@@ -1,14 +1,14 @@
 """Punctuation: a promise about the rest of a stream, as an algebra of patterns (TH 2.1).
 
-A punctuation gives every attribute a pattern and says: no tuple after me matches all of them. Patterns are sets of
-values; `meet` is their intersection, `covers` their inclusion, and the two agree:
+A punctuation has one pattern per attribute. It promises that no later tuple matches all of them. A pattern is a set of
+values; `meet` is the intersection and `covers` the inclusion of sets, and the two agree:
 
     a.meet(b) matches v   iff   a matches v and b matches v
     a.covers(b)           iff   a.meet(b) = b          (everything that b matches, a matches)
 
 The domain of an attribute is ordered and dense: between two bounds there is always another value, so the open range
-(1, 2) is not empty although no integer is in it. Constants and lists are finite and so never cover a range. Null and
-NaN stand outside the order: no range matches them, not even the unbounded one. Null may be a constant, NaN may not.
+(1, 2) is not empty although it contains no integer. Constants and lists are finite, so they never cover a range. Null
+and NaN are outside the order: no range matches them, not even the unbounded one. Null can be a constant, NaN cannot.
 
 >>> ended = Punctuation.linear("ts", 100)                          # no more tuples with ts < 100
 >>> ended.match({"ts": 99, "src": 7}), ended.match({"ts": 100, "src": 7})
@@ -56,7 +56,7 @@ class Pattern(ABC):
 
     @abstractmethod
     def normal(self) -> Pattern:
-        """The one form that stands for this set: Empty, Constant, ValueList of two or more, proper Range, Wildcard."""
+        """The unique form of this set: Empty, Constant, ValueList of two or more, Range with low < high, Wildcard."""
 
     def covers(self, other: Pattern) -> bool:
         return self.meet(other) == other.normal()
@@ -92,7 +92,7 @@ class Finite(Pattern):
         return value in self.listed()
 
     def matches(self, array: Array) -> Mask:
-        """Values of another kind than the column's are compared as Python does, never by a lossy common type."""
+        """`match` of every element. Values of another kind than the column are compared as Python objects, exactly."""
         listed = np.array(list(self.listed()))
         if listed.dtype.kind != array.dtype.kind:
             array, listed = array.astype(object), listed.astype(object)
@@ -143,7 +143,7 @@ class ValueList(Finite):
 
 @dataclass(frozen=True)
 class Range(Pattern):
-    """The values between two bounds, half-open as windows are; None is no bound.
+    """The values between two bounds, half-open as windows are. None means unbounded.
 
     >>> print(Range(1, 5).meet(Range(3, None)), Range(1, 5).meet(Range(5, 9)))
     [3, 5) {}
@@ -158,7 +158,7 @@ class Range(Pattern):
 
     def __post_init__(self) -> None:
         refuse_nan(self.low, self.high)
-        # An absent bound has no end to include: with one spelling only, equal sets are equal objects.
+        # An absent bound is never closed, so that equal sets are equal objects.
         object.__setattr__(self, "closed_low", self.closed_low and self.low is not None)
         object.__setattr__(self, "closed_high", self.closed_high and self.high is not None)
 
@@ -173,7 +173,7 @@ class Range(Pattern):
         return mask
 
     def _between(self, value: Any) -> Any:
-        """Both bounds hold: for one value or, elementwise, for an array of ordered values."""
+        """Whether both bounds hold, for one value or elementwise for an array of ordered values."""
         above = self.low is None or (value >= self.low if self.closed_low else value > self.low)
         below = self.high is None or (value <= self.high if self.closed_high else value < self.high)
         return above & below
@@ -185,7 +185,7 @@ class Range(Pattern):
         return Constant(self.low) if closed_point else Empty()
 
     def meet(self, other: Pattern) -> Pattern:
-        """The higher low and the lower high; of equal bounds the open one, since it excludes more."""
+        """The higher low and the lower high. Of two equal bounds the open one, because it excludes more."""
         if not isinstance(other, Range):
             return other.meet(self)
         lows = [(r.low, not r.closed_low) for r in (self, other) if r.low is not None]
@@ -209,17 +209,17 @@ def one_of(values: Iterable[Value]) -> Pattern:
 
 
 def refuse_nan(*values: Value) -> None:
-    """NaN equals nothing, so a promise about it could be neither kept nor broken."""
+    """Refuses NaN in a pattern: NaN equals nothing, so a promise about it could be neither kept nor broken."""
     if any(value != value for value in values):
         raise BadProgress("A punctuation pattern must be made of ordered values, but holds NaN; use a wildcard.")
 
 
 @dataclass(frozen=True, init=False)
 class Punctuation:
-    """One pattern per attribute, wildcard where none is given; a tuple matches if all its attributes do.
+    """One pattern per attribute, by default the wildcard. A tuple matches if all its attributes match.
 
-    Always in normal form (wildcards left out, sorted by attribute; one Empty makes the whole match nothing), so that
-    equal promises are equal objects and can be keys.
+    Always in normal form: wildcards are left out, patterns are sorted by attribute, and one Empty makes the punctuation
+    match nothing. So equal promises are equal objects and can be keys of a dictionary.
     """
 
     patterns: tuple[tuple[str, Pattern], ...]
@@ -234,7 +234,7 @@ class Punctuation:
 
     @classmethod
     def linear(cls, attribute: str, low_watermark: int, within: Mapping[str, Pattern] | None = None) -> Punctuation:
-        """No more tuples with attribute < low_watermark; group-wise linear if only those `within` the patterns end."""
+        """Promises no more tuples with attribute < low_watermark; with `within`, no more such tuples that match it."""
         return cls({**(within or {}), attribute: Range(None, low_watermark)})
 
     def pattern(self, attribute: str) -> Pattern:
@@ -244,7 +244,7 @@ class Punctuation:
         return not self.matches_nothing and all(p.match(named(row, a)) for a, p in self.patterns)
 
     def matches(self, columns: Mapping[str, Array], n: int) -> Mask:
-        """`match` of every row of n."""
+        """`match` of each of n rows."""
         mask = np.full(n, not self.matches_nothing)
         for attribute, pattern in self.patterns:
             mask &= pattern.matches(named(columns, attribute))
@@ -258,13 +258,13 @@ class Punctuation:
         )
 
     def covers(self, other: Punctuation) -> bool:
-        """The other adds nothing once this one holds."""
+        """Whether this promise implies the other."""
         return self.meet(other) == other
 
     def low_watermark(self, attribute: str) -> int | None:
-        """The low-watermark that this promises for all tuples, in ticks; None unless it is linear on the attribute.
+        """The low-watermark that this punctuation promises for all tuples, in ticks; None if it is not linear.
 
-        Ticks are integers, so a closed bound h ends the tuples below h + 1.
+        Ticks are integers, so a closed bound h is the low-watermark h + 1.
         """
         if self.matches_nothing:
             return None

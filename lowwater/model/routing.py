@@ -1,11 +1,12 @@
-"""Which shard a group belongs to: a hash defined here, so that it stays the same for ever.
+"""The hash that assigns groups to shards. It is defined here, so that it never changes.
 
-State outlives versions of every library, and the hash functions of Python, pandas, Polars and Arrow promise nothing.
-It is computed on distinct groups only (after the sub-aggregation at the source), for whole columns at once:
+State outlives the versions of libraries, and Python, pandas, Polars and Arrow do not guarantee stable hash functions.
+The hash is computed on distinct groups only (after the sub-aggregation at the source), for whole columns at once:
 
     fixed width   splitmix64 of the 64-bit value (decimals: of both words)
     text, binary  splitmix64 of sum(byte_i * P^i) mod 2^64 and of the length
-    null          a constant of its own; several columns: h = splitmix64(h * Q + h_column)
+    null          a separate constant
+    several columns: h = splitmix64(h * Q + h_column)
 
 >>> route(pa.table({"k": pa.array([1, 2, None, 3])}), 2).tolist()
 [1, 0, 1, 0]
@@ -31,14 +32,14 @@ _Q = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 def route(keys: pa.Table, shards: int) -> npt.NDArray[np.int64]:
-    """The shard 0..shards-1 of every row of keys; without key columns all rows are one group, of shard 0."""
+    """The shard 0..shards-1 of every row of keys. Without key columns, all rows are one group in shard 0."""
     if not keys.num_columns:
         return np.zeros(keys.num_rows, np.int64)
     return (hashed(keys) % np.uint64(shards)).astype(np.int64)
 
 
 def hashed(keys: pa.Table) -> Hash:
-    """The 64-bit hash of every row. Of one fixed-width column without nulls no two values share theirs."""
+    """The 64-bit hash of every row. It is one-to-one for a single fixed-width column without nulls."""
     total = np.zeros(keys.num_rows, np.uint64)
     with np.errstate(over="ignore"):
         for column in keys.columns:
@@ -68,7 +69,7 @@ def _hash(column: pa.Array) -> Hash:
 
 
 def _words(column: pa.Array) -> npt.NDArray[np.int64]:
-    """The 64-bit values; nulls as zero. -0.0 equals 0.0 and every NaN is the same one, as in GROUP BY."""
+    """The 64-bit values, with zero for null. -0.0 equals 0.0 and all NaN are equal, as in GROUP BY."""
     t = column.type
     if pa.types.is_decimal(t):
         return decimal_words(pc.fill_null(column, 0))

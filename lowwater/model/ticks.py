@@ -1,10 +1,10 @@
-"""Values of a progressing attribute as int64 ticks, exact and reversible, and lengths such as "10 minutes" in ticks.
+"""Ticks: the values of a progressing attribute as int64, exact and reversible; also lengths such as "10 minutes".
 
     timestamp   microseconds (or the unit of the type) since the epoch     date      days
-    integers    the number itself                                         decimal   the number without its point
+    integers    the number itself                                         decimal   the unscaled number
 
-Inside lowwater time is ticks and nothing else; conversion happens at the edges only. Floating-point attributes are
-refused: windows over them would depend on rounding.
+Inside lowwater, times are always ticks. They are converted only where rows enter and where results leave.
+Floating-point attributes are refused, because windows over them would depend on rounding.
 
 >>> Ticks(pa.timestamp("us", "UTC")).length("10 minutes", "RANGE")
 600000000
@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 from lowwater.errors import BadProgress, BadWindow
 
 NEVER = -(2**62)
-"""Low-watermark of a source without any progress; far from the ends of int64, so that adding lengths is safe."""
+"""The low-watermark of a source without progress. It is far from the ends of int64, so that adding lengths is safe."""
 END = 2**63 - 1
-"""Low-watermark of a source that has ended: the all-matching punctuation."""
+"""The low-watermark of a source that has ended (the all-matching punctuation)."""
 
 Length = str | int | float | Decimal | timedelta
 
@@ -55,7 +55,7 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def microseconds(length: Length, what: str) -> int:
-    """A length of time, "90 seconds" or a timedelta, in microseconds."""
+    """A length of time in microseconds, from text such as "90 seconds" or from a timedelta."""
     if isinstance(length, timedelta):
         return length // timedelta(microseconds=1)
     found = re.fullmatch(r"\s*(?:interval\s+)?([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(length), re.IGNORECASE)
@@ -78,7 +78,7 @@ def microseconds(length: Length, what: str) -> int:
 
 @dataclass(frozen=True)
 class Ticks:
-    """How one type of progressing attribute is counted."""
+    """Converts values and lengths of one type of progressing attribute to ticks, and back."""
 
     type: pa.DataType
 
@@ -100,7 +100,7 @@ class Ticks:
     def encode(self, column: pa.Array) -> npt.NDArray[np.int64]:
         """Ticks of a column without nulls."""
         if column.null_count:
-            raise BadProgress("Null progress values must be taken out before they are counted.")
+            raise BadProgress("Null progress values must be removed before they are converted to ticks.")
         if self._small_decimal():
             return decimal_words(column)
         if pa.types.is_date32(self.type):
@@ -109,7 +109,7 @@ class Ticks:
 
     @property
     def wide(self) -> pa.DataType:
-        """The type of window bounds: that of the attribute, or a wider one where a bound may lie outside it."""
+        """The type of window bounds: the type of the attribute, or a wider one if a bound can lie outside that type."""
         if self._small_decimal():
             return pa.decimal128(18, self.type.scale)
         return pa.int64() if pa.types.is_integer(self.type) else self.type
@@ -123,7 +123,7 @@ class Ticks:
         return pa.array(ticks).cast(self.wide)
 
     def length(self, length: Length, what: str) -> int:
-        """A RANGE, SLIDE or delay in ticks; refuses a unit that does not fit the attribute."""
+        """A RANGE, SLIDE or delay in ticks. Refuses a unit that does not fit the attribute."""
         timed = isinstance(length, timedelta) or (isinstance(length, str) and not _is_number(length))
         if isinstance(length, str) and re.fullmatch(r"\s*\d+\s*(rows?|tuples?)\s*", length, re.IGNORECASE):
             raise BadWindow(
@@ -159,7 +159,7 @@ class Ticks:
         return int(scaled)
 
     def point(self, value: object, what: str) -> int:
-        """A position (such as an origin) in ticks: a value of the attribute's own type."""
+        """A point (such as an origin) in ticks, from a value of the type of the attribute."""
         try:
             scalar = pa.scalar(value, self.type) if not isinstance(value, str) else pa.scalar(value).cast(self.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
@@ -180,7 +180,7 @@ def decimal_words(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def words_decimal(words: npt.NDArray[np.int64], type: pa.DataType) -> pa.Array:
-    """The inverse of `decimal_words`; the high word repeats the sign."""
+    """The inverse of `decimal_words`. The high word repeats the sign."""
     pairs = np.empty(2 * len(words), np.int64)
     pairs[0::2] = words
     pairs[1::2] = words >> 63

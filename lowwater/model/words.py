@@ -13,7 +13,7 @@ from lowwater.model.ticks import Ticks
 
 
 def listed(names: Sequence[str]) -> str:
-    """a, b and c."""
+    """Names as a list in English: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
@@ -22,7 +22,7 @@ def rows(n: int) -> str:
 
 
 def length(n: int, ticks: Ticks) -> str:
-    """A length in ticks for people."""
+    """A length in ticks as text, in the largest unit that divides it."""
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
     if not ticks.is_time:
         return str(n)

@@ -23,7 +23,7 @@ from lowwater.plan.inputs import Input
 
 Ints = npt.NDArray[np.int64]
 _OBSERVE_AFTER = 1 << 19
-"""Rows whose times and sources wait to be condensed into facts, so that work per source is done once for all."""
+"""The number of rows that are collected before they are condensed into facts, so that work per source is done once."""
 
 
 class Arrivals:
@@ -40,7 +40,7 @@ class Arrivals:
         self._nulls: list[pa.Table] = []
         self.read = 0
         self.punctuations = 0
-        """Rows that are punctuations and no data."""
+        """Rows that are punctuations and not data."""
         self.selected = 0
         self.span: tuple[int, int] | None = None
         """The smallest and the largest time of the rows that filters keep."""
@@ -105,12 +105,12 @@ class Arrivals:
             return np.zeros(rows, np.int64), pa.array([self._input.name])
         code, distinct = factorise(pa.table({"source": pa.chunked_array(chunks)}))
         named = names_of(whole(distinct.column(0))).dictionary_encode()
-        if len(named.dictionary) < len(named):  # two values of one name are one source
+        if len(named.dictionary) < len(named):  # values with the same name are one source
             code = named.indices.to_numpy().astype(np.int64)[code]
         return code, named.dictionary
 
     def promise(self, rows: pa.Table) -> None:
-        """Learns the promises of rows that are punctuations: the furthest of each source. Ignores other rows."""
+        """Learns the furthest promise of each source from rows that are punctuations. Ignores other rows."""
         if self._input.punctuation is None:
             return
         when, until = self._input.punctuation.when, self._input.punctuation.upto
@@ -133,12 +133,12 @@ class Arrivals:
 
     @property
     def nulls(self) -> pa.Table | None:
-        """Rows without a progress value, as given."""
+        """The rows without a progress value, with the user's columns."""
         return pa.concat_tables(self._nulls) if self._nulls else None
 
     @property
     def counted(self) -> tuple[int, int, int]:
-        """Rows read; of these, rows without a progress value, and rows that are punctuations and no data."""
+        """Rows read; of these, rows without a progress value, and rows that are punctuations and not data."""
         return self.read, sum(table.num_rows for table in self._nulls), self.punctuations
 
     def facts(self) -> Facts:
@@ -170,7 +170,7 @@ def facts_of(table: pa.Table, policy: Policy) -> Facts:
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch in the plan's types. Spark hands timestamps over in the session's time zone; the numbers are equal."""
+    """A batch in the types of the plan. Spark's timestamps carry the session's time zone; their values are equal."""
     known = {f.name: f for f in schema}
     wanted = pa.schema([pa.field(f.name, known[f.name].type) if f.name in known else f for f in batch.schema])
     return batch if batch.schema.equals(wanted) else batch.cast(wanted)

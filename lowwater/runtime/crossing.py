@@ -1,8 +1,9 @@
-"""The crossing from one stage to the next: rows in the layout of the next operator, and the punctuation beside them.
+"""The crossing from one stage to the next: rows in the layout of the next operator, and punctuation.
 
-In the later stage each shard of the earlier one is a run, and a source of its own. Linear punctuation goes to every
-shard, and the later stage progresses at the least of what the earlier shards have promised. Every shard sends a message
-to every shard in every micro-batch, so that a silent shard delays nothing and the end passes all stages in one batch.
+In the later stage, each shard of the earlier stage is one run and one source. Linear punctuation goes to every shard,
+and the later stage progresses at the minimum of the bounds that the earlier shards have promised. Every shard sends a
+message to every shard in every micro-batch, so that a silent shard delays nothing and the end passes all stages in one
+batch.
 
 Ended values do not cross, because the next operator reads rows by other columns.
 """
@@ -141,15 +142,15 @@ class Outgoing:
 
 @dataclass
 class Lows:
-    """The promises of the earlier shards: by attribute, one bound per shard. The name "" stands for the end."""
+    """The promises of the earlier shards: per attribute, one bound per shard. The name "" stands for the end."""
 
     low: dict[str, list[int]] = field(default_factory=dict)
     boxes: list[list[Any]] = field(default_factory=list)
-    """Attributes that are promised together, and their bounds per shard."""
+    """Joint punctuation: the attributes, and their bounds per shard."""
 
 
 class Incoming:
-    """The progress of one edge into this stage: the least of what the earlier shards have promised."""
+    """The progress of one edge into this stage: the minimum of the bounds that the earlier shards have promised."""
 
     def __init__(self, edge: Edge, shards: int, store: Store) -> None:
         self._shards = shards

@@ -1,8 +1,9 @@
 """Endings: the values that a run of rows has ended, and the rows that break such a promise.
 
-Rows for which `ends.when` holds are punctuations: each reports that a value, the values of a list, or a range of them
-has ended. Without `when` the column is a unique key, and every row ends its own value. A row that follows the end of
-its own value in the same run breaks the promise. It is set aside here, where the order of arrival is known.
+Rows for which `ends.when` holds are punctuations. Each reports that a value, the values of a list, or a range of values
+has ended. Without `when` the column is a unique key, and every row ends its own value. A row that comes after the end
+of its own value in the same run breaks the promise. It is set aside here, because only ingest knows the order of
+arrival.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Endings:
                 tables[ENDED] = some
 
     def _values(self, marks: pa.Table) -> tuple[pa.Table, Ints]:
-        """The ended values as a table of one column, and the position of each. A list is as many values."""
+        """The ended values as a table of one column, and the position of each. Lists are flattened."""
         assert self._ends.value is not None
         column, position = whole(marks.column(self._ends.value)), marks.column(POSITION).to_numpy()
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
@@ -123,7 +124,7 @@ class Endings:
         present = np.asarray(pc.is_valid(values.column(0))) | self._null_safe
         ended = Keyed.of(values.filter(pa.array(present)), (on,), at[present])
         probing = Keyed.of(keys, (on,), np.arange(rows.num_rows))
-        if ended.mixed:  # the first of a list need not be of the value that is looked up
+        if ended.mixed:  # the first row of a value list can have another key than the one that is looked up
             before = position[probing.at] - 1
             theirs, _ = ended.probe(probing, np.full(len(probing), -1), before)
             return np.isin(np.arange(rows.num_rows), probing.at[theirs])

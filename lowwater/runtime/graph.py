@@ -8,9 +8,9 @@ One call of `apply` is one micro-batch. Its order is fixed:
     punctuation    that follows from the progress of the inputs, and that earlier stages have promised
     end
 
-A shuffle keeps no order between rows and punctuation. Punctuation that takes effect late is safe; too early it would
-make rows late. One exception: where every row ends its own value, that takes effect at once, because a second row of
-the value breaks the promise in whichever run it is.
+A shuffle keeps no order between rows and punctuation. Punctuation may take effect late. If it took effect too early, it
+would make rows late. There is one exception: if every row ends its own value (`unique()`), that takes effect at once,
+because a second row of the value breaks the promise in whichever run it comes.
 
 Operators of a stage pass messages to each other directly. Output leaves piece by piece through `deliver`: results and
 late rows as tables. Messages for later stages (crossing.py) are returned at the end of the batch.
@@ -197,7 +197,7 @@ class Graph:
         return numbers
 
     def _aside(self, entry: Entry, parcel: Parcel) -> None:
-        """Reports the rows that ingest has set aside: without a time, or breaking a promise of their own run."""
+        """Reports the rows that ingest has set aside: those without a time, and those that break a promise."""
         if NULLS in parcel.tables:
             rows = parcel.tables[NULLS]
             n = rows.num_rows
@@ -248,7 +248,7 @@ class Graph:
         self.operators[number].take(port, message, lambda out: self._emitted(number, out))
 
     def _emitted(self, number: int, message: Message) -> None:
-        """Passes what an operator emits to all that read it."""
+        """Passes a message that an operator has emitted to all operators that read it."""
         if isinstance(message, Late):
             self._late(message.rows, self.plan.operators[number].label)
             return
@@ -280,8 +280,8 @@ class Graph:
                 columns[late_name(plan, entry, f)] = rows.column(f.name)
         columns |= {name: rows.column(name) for name in LATE_COLUMNS}
         schema = plan.late_schema
-        told = [columns[f.name] if f.name in columns else pa.nulls(n, f.type) for f in schema]
-        self._deliver(LATE, pa.table(told, names=schema.names).cast(schema))
+        arrays = [columns[f.name] if f.name in columns else pa.nulls(n, f.type) for f in schema]
+        self._deliver(LATE, pa.table(arrays, names=schema.names).cast(schema))
 
     def _messages(self) -> dict[int, list[list[bytes]]]:
         out: dict[int, list[list[bytes]]] = {}
@@ -295,7 +295,7 @@ class Graph:
     # -- facts -----------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """After the query has been down."""
+        """Called when the query has been down; see `Progress.wake`."""
         self.inputs.wake()
 
     def excess(self) -> str | None:

@@ -1,8 +1,8 @@
 """Ingest: turns one run of rows into packed messages for the shards, where rows are read. It keeps no state.
 
 A run is one partition of one micro-batch of an input. Ingest learns the facts of progress from all rows (arrivals.py),
-sets aside what breaks a promise (endings.py), lays out the rest for the operators that read it (operators/layout.py),
-and packs one message per shard. Every shard gets the facts of every run.
+sets aside rows that break a promise (endings.py), lays out the other rows for the operators that read them
+(operators/layout.py), and packs one message per shard. Every shard gets the facts of every run.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ NULLS = "no time"
 
 @dataclass(frozen=True)
 class Parcel:
-    """What one run sends to one shard for one entry. Everything but `tables` is the same in every shard."""
+    """The message of one run to one shard for one entry. Everything except `tables` is the same for every shard."""
 
     entry: int
     read: int = 0
-    """Rows read. Of these, `nulls` have no time and `punctuations` are no data."""
+    """Rows read. Of these, `nulls` have no time, and `punctuations` are punctuations and not data."""
     nulls: int = 0
     punctuations: int = 0
     selected: int = 0
@@ -62,7 +62,7 @@ class Parcel:
     def of(tables: Tables, plan: Plan) -> Parcel:
         """The parcel of unpacked tables."""
         (head,) = tables.pop("head").to_pylist()
-        told = tables.pop("facts", None)
+        facts = tables.pop("facts", None)
         policy = plan.inputs[plan.entries[head["entry"]].input].policy
         return Parcel(
             head["entry"],
@@ -71,13 +71,13 @@ class Parcel:
             head["punctuations"],
             head["selected"],
             None if head["first"] is None else (head["first"], head["last"]),
-            None if told is None else facts_of(told, policy),
+            None if facts is None else facts_of(facts, policy),
             tables,
         )
 
 
 class Ingest:
-    """One run of the entries that read one frame. With `late`, rows travel beside partials, for the late output."""
+    """One run of the entries that read one frame. With `late`, rows travel with the partials, for the late output."""
 
     def __init__(self, plan: Plan, entries: Sequence[int], shards: int, late: bool, home: int = 0) -> None:
         self._plan, self._numbers, self._shards, self._late = plan, list(entries), shards, late
@@ -109,7 +109,7 @@ class Ingest:
         if self._endings is not None:
             table, marks = self._endings.split(table)
             if marks is not None:
-                self._arrivals.promise(marks)  # a row may end a value and time at once
+                self._arrivals.promise(marks)  # one row can end a value and move the low-watermark
                 self._arrivals.read += marks.num_rows
                 self._arrivals.punctuations += marks.num_rows
         found = self._arrivals.take(table)
@@ -117,7 +117,7 @@ class Ingest:
             return
         rows, time = found
         if self._endings is not None:
-            self._rows.append(rows)  # which rows break a promise is known at the end of the run
+            self._rows.append(rows)  # only the end of the run shows which rows break a promise
             return
         self._lay(rows, time)
 
@@ -132,20 +132,21 @@ class Ingest:
             rows, broken = self._endings.kept(pa.concat_tables(self._rows).combine_chunks())
             if rows.num_rows:
                 self._lay(rows, None)
-        facts, arrivals = self._arrivals.facts(), self._arrivals
+        arrivals = self._arrivals
+        progress = arrivals.facts()
         out: list[list[bytes]] = [[] for _ in range(self._shards)]
         for number, entry, laying in zip(self._numbers, self._entries, self._laying, strict=True):
             shards = laying.finish()
             if self._endings is not None:
                 for tables, ended in zip(shards, self._endings.tables(rows, self._shards, entry.route), strict=True):
                     tables |= ended
-            if broken is not None:  # the first shard reports rows that count nowhere
+            if broken is not None:  # rows that belong to no shard are reported by the first one
                 shards[0][BROKEN] = arrivals.as_given(broken)
             if self._late and entry.learns and arrivals.nulls is not None:
                 shards[0][NULLS] = arrivals.nulls
             counted = arrivals.counted if entry.learns else (0, 0, 0)
-            told = facts if entry.learns else None
+            facts = progress if entry.learns else None
             for shard, tables in enumerate(shards):
-                parcel = Parcel(number, *counted, arrivals.selected, arrivals.span, told, tables)
+                parcel = Parcel(number, *counted, arrivals.selected, arrivals.span, facts, tables)
                 out[shard].append(parcel.packed())
         return out

@@ -1,6 +1,6 @@
-"""The inputs of a stage as a shard knows them: the progress of each source, and the number of rows read.
+"""The inputs of a stage, as every shard keeps them: the progress of each source, and the number of rows read.
 
-Facts about progress go to every shard, so all shards know the same about all inputs.
+Facts about progress go to every shard, so all shards have the same progress for all inputs.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ class Inputs:
             self._slots.put(str(port), progress.tables())
 
     def begin(self, started: str | None) -> None:
-        """Begins a micro-batch. The first one after a start learns that the query has been down."""
+        """Begins a micro-batch. `started` differs from the last one if the query has been down in between."""
         if started != self._known.started:
             self.wake()
             self._known.started = started
 
     def wake(self) -> None:
-        """After the query has been down; see `Progress.wake`."""
+        """Called when the query has been down; see `Progress.wake`."""
         for progress in self.progress:
             progress.wake()
 
     def learn(self, runs: Sequence[tuple[int, Counted]], clock: int | None) -> None:
-        """Folds in the facts of runs, each with the place of its input."""
+        """Folds in the facts of runs, given as (index of the input, run)."""
         for progress in self.progress:
             if clock is not None:
                 progress.hear(clock)
@@ -88,7 +88,7 @@ class Inputs:
                 self.progress[place].learn(run.facts)
 
     def tick(self, clock: int | None) -> None:
-        """After all rows of the micro-batch; see `Progress.tick`."""
+        """Called after all rows of the micro-batch; see `Progress.tick`."""
         for progress in self.progress:
             if clock is not None:
                 progress.tick(clock)
@@ -150,7 +150,7 @@ class Stamp:
     stage: int = 0
 
     def check(self, ours: dict[str, Any], stage: int) -> None:
-        """Refuses a state of another query or stage; stamps a new one."""
+        """Refuses the state of another query or stage. Stamps a new state."""
         if self.query is not None:
             check_fingerprint({"query": self.query, "shards": self.shards}, ours)
             if self.stage != stage:

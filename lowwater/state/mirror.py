@@ -1,10 +1,11 @@
-"""Segments as files of one machine, so that its workers share what one of them has written.
+"""Segments as local files, which all workers of one machine share.
 
-A shard moves between workers from batch to batch. What a worker lacks it would fetch from the state store, through a
-socket, which for a segment of many rows takes longer than all else in the batch. A file beside, mapped into memory, is
-there at once. The state store alone is the truth: a file that is missing, short or unreadable is not missed.
+A shard moves between workers from batch to batch. A worker would fetch the segments that it lacks from the state store
+through a socket. For a segment of many rows that takes longer than the rest of the batch; mapping a local file into
+memory takes almost no time. The state store remains the only authority: if a file is missing, short or unreadable, the
+segment is fetched from the store.
 
-Names are content hashes, and a file appears under its name only when it is complete.
+The name of a file is its content hash, and a file appears under its name only when it is complete.
 
 >>> import tempfile
 >>> mirror = Mirror(Path(tempfile.mkdtemp()) / "segments", least=3)
@@ -28,7 +29,7 @@ from uuid import uuid4
 
 @dataclass(frozen=True)
 class Mirror:
-    """Files in a directory of their own, at most about `budget` bytes; segments below `least` are not worth a file."""
+    """A directory of segment files, up to about `budget` bytes. Segments below `least` bytes get no file."""
 
     directory: Path
     budget: int = 8 << 30
@@ -37,7 +38,7 @@ class Mirror:
     def put(self, id: str, data: bytes) -> None:
         if len(data) < self.least:
             return
-        with suppress(OSError):  # a full disk costs time, nothing else
+        with suppress(OSError):  # with a full disk, segments are read from the state store, which is only slower
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._make_room(len(data))
             beside = self.directory / f".{uuid4().hex}"
@@ -45,7 +46,7 @@ class Mirror:
             os.replace(beside, self.directory / id)
 
     def get(self, id: str, size: int) -> memoryview | None:
-        """The bytes of a segment, where they are here and as many as they should be."""
+        """The bytes of a segment; None if its file is missing or has another size."""
         if size < self.least:
             return None
         with suppress(OSError, ValueError), (self.directory / id).open("rb") as file:
@@ -58,7 +59,7 @@ class Mirror:
             (self.directory / id).unlink()
 
     def _make_room(self, size: int) -> None:
-        """The oldest go first: what is in use is read again from the state store, once."""
+        """Deletes the oldest files. If one of them is still in use, it is read once more from the state store."""
         files = [(entry.stat().st_mtime_ns, entry.stat().st_size, entry.path) for entry in os.scandir(self.directory)]
         held = sum(bytes for _, bytes, _ in files) + size
         for _, bytes, path in sorted(files):

@@ -1,8 +1,8 @@
 """Segments: immutable named tables as bytes, the unit in which state is written, fetched and cached.
 
-A segment's id is the hash of its content. Two segments of one id are therefore the same, whichever attempt of whichever
-worker wrote them, and a cache keyed by path and id can be stale only in what it lacks. A batch writes the segments it
-made and deletes those it made dead; everything else stays as it is (store.py).
+The id of a segment is the hash of its content. So two segments with the same id are equal, whichever worker and attempt
+wrote them, and a cache keyed by path and id never holds a wrong value. A batch writes its new segments and deletes
+those that are no longer needed; all others stay as they are (store.py).
 
 Layout: magic "LW", version, number of tables, then for each table its name, rows, length and an Arrow IPC stream.
 """
@@ -24,7 +24,7 @@ VERSION = 3
 
 
 def pack(tables: dict[str, pa.Table]) -> bytes:
-    """Named tables as bytes."""
+    """Packs named tables into bytes."""
     parts = [_MAGIC, struct.pack("<BH", VERSION, len(tables))]
     for name, table in tables.items():
         sink = pa.BufferOutputStream()
@@ -37,7 +37,7 @@ def pack(tables: dict[str, pa.Table]) -> bytes:
 
 
 def unpack(data: bytes | memoryview) -> dict[str, pa.Table]:
-    """The inverse of `pack`; columns point into `data`, nothing is copied."""
+    """Unpacks the bytes of `pack`. Columns point into `data`; nothing is copied."""
     buffer = pa.py_buffer(data)
     view = memoryview(buffer)
     if bytes(view[:2]) != _MAGIC:
@@ -68,10 +68,10 @@ def hash_of(data: bytes) -> str:
 
 
 class SegmentCache:
-    """Decoded values by key, least recently used first out, at most `budget` bytes of encoded size.
+    """An LRU cache of decoded values, up to `budget` bytes of encoded size.
 
-    It lives as long as the worker process. Shards move between workers from batch to batch: what a worker lacks it
-    fetches from the state store, which alone is the truth.
+    It lives as long as the worker process. Shards move between workers from batch to batch. A worker fetches segments
+    that it lacks from the state store, which is the only authority.
     """
 
     def __init__(self, budget: int = 512 << 20) -> None:
@@ -102,7 +102,7 @@ class SegmentCache:
             self._held -= dropped
 
     def of(self, query: str) -> QueryCache:
-        """The part of one query: the same bytes at the same path may mean different things to two queries."""
+        """The cache of one query. The same bytes at the same path can mean different things in two queries."""
         return QueryCache(self, query)
 
 
@@ -121,4 +121,4 @@ class QueryCache:
 
 
 CACHE = SegmentCache()
-"""The cache of this process; in a module, since anything in __main__ is pickled anew for every task."""
+"""The cache of this process. It is in a module because objects in __main__ are pickled anew for every task."""

@@ -1,16 +1,16 @@
 """State addressed by path: small records, and slots of immutable segments that know their owner and their type.
 
-An operator is given a `Store` and opens in it
+An operator opens its state in a `Store`:
 
     record   a small mutable dataclass of plain values (counts, bounds), written as JSON when it has changed
-    slots    named entries of one type; the value of an entry is immutable and becomes bytes when it is committed. Plain
-             facts about the value (`meta`: rows, bounds, what of it is gone) may change without writing it again
+    slots    named entries of one type. The value of an entry is immutable and becomes bytes at the commit. Plain facts
+             about it (`meta`: rows, bounds, removed rows) can change without writing the value again
 
-Each operator of a plan has a path of its own (`at`). A segment is found by (path, id), where the id is the hash of the
-value's bytes: equal bytes in two places are two segments, and neither depends on the life of the other.
+Each operator of a plan has its own path (`at`). A segment is found by (path, id), where the id is the hash of the
+value's bytes. Equal bytes at two paths are two segments, and dropping one does not affect the other.
 
-`commit` reports what has changed since the last commit, for the host to write: texts of the directory, one per record
-and per entry, and segments written and dropped. `open` restores: values are fetched and decoded when they are read.
+`commit` reports the changes since the last commit, for the host to write: texts of the directory, one per record and
+per entry, and segments written and dropped. `open` restores a committed state; values are decoded when they are read.
 
 >>> from dataclasses import dataclass
 >>> @dataclass
@@ -44,7 +44,7 @@ import pyarrow as pa
 from lowwater.state.segments import hash_of, pack, unpack
 
 SEGMENT = 32 << 20
-"""Bytes of a segment at most: the bytes of a larger value are cut into several."""
+"""The largest size of a segment in bytes. A larger value is cut into several segments."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -55,7 +55,7 @@ _UNREAD: Any = object()
 
 
 class Codec(Protocol[T]):
-    """How a value becomes named tables, and comes back from them."""
+    """Turns a value into named tables, and back."""
 
     def encode(self, value: T) -> dict[str, pa.Table]: ...
 
@@ -73,7 +73,7 @@ class OneTable:
 
 
 class NamedTables:
-    """The codec of named tables as they are."""
+    """The codec of a value that consists of named tables already."""
 
     def encode(self, value: dict[str, pa.Table]) -> dict[str, pa.Table]:
         return value
@@ -91,7 +91,7 @@ class Cache(Protocol):
 
 
 class NoCache:
-    """Decodes what is asked for; an entry keeps its value as long as its store lives."""
+    """Caches nothing. An entry keeps its decoded value as long as its store lives."""
 
     def get(self, path: str, id: str, size: int, load: Callable[[], object]) -> object:
         return load()
@@ -102,7 +102,7 @@ class NoCache:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a commit changes in the state of the host."""
+    """The changes of a commit, for the host to write."""
 
     entries: dict[str, str | None] = field(default_factory=dict)
     """Texts of the directory by path; None where the entry is removed."""
@@ -135,7 +135,7 @@ class Entry(Generic[T]):
 
     @property
     def is_encoded(self) -> bool:
-        """Whether the value has become bytes already, so that another value in its place has to be written again."""
+        """Whether the value is encoded already, so that replacing it means encoding it again."""
         return self._id is not None
 
     @property
@@ -158,7 +158,7 @@ class Entry(Generic[T]):
 
 
 class Slots(Generic[T]):
-    """Entries of one type, by name. Those that are added have an order: that in which they came, or are arranged."""
+    """Entries of one type, by name. Entries that are added have an order: that of `add`, or of `arrange`."""
 
     def __init__(self, root: _Root, path: str, codec: Codec[T]) -> None:
         self.path = path
@@ -167,9 +167,9 @@ class Slots(Generic[T]):
         self._entries: dict[str, Entry[T]] = {}
         below = f"{path}/"
         saved = [(p.removeprefix(below), json.loads(text)) for p, text in root.texts.items() if p.startswith(below)]
-        for name, told in sorted(saved, key=lambda one: one[1]["at"]):
-            entry: Entry[T] = Entry(self, name, told["at"], told["meta"])
-            entry._id, entry._size = told["id"], told["size"]
+        for name, facts in sorted(saved, key=lambda one: one[1]["at"]):
+            entry: Entry[T] = Entry(self, name, facts["at"], facts["meta"])
+            entry._id, entry._size = facts["id"], facts["size"]
             self._entries[name] = entry
             root.keys[entry.path] = {(entry.path, id) for id in entry._ids()}
 
@@ -186,13 +186,13 @@ class Slots(Generic[T]):
         return self._entries[name]
 
     def put(self, name: str, value: T, **meta: Any) -> Entry[T]:
-        """A value under a name, in the place of the one that was there."""
+        """Sets the value of a name, and replaces an earlier one."""
         before = self._entries.get(name)
         self._entries[name] = Entry(self, name, 0 if before is None else before._at, meta, value)
         return self._entries[name]
 
     def add(self, value: T, **meta: Any) -> Entry[T]:
-        """A value behind all others, under a number."""
+        """Appends a value, under the next number as its name."""
         name, at = str(1 + max(map(int, self._entries), default=-1)), self._last + 1
         self._entries[name] = Entry(self, name, at, meta, value)
         return self._entries[name]
@@ -220,7 +220,7 @@ class Slots(Generic[T]):
 
     @property
     def rows(self) -> int:
-        """The sum of the entries' `rows`, for slots whose entries have them in their meta."""
+        """The sum of `rows` over all entries, for slots whose entries have `rows` in their meta."""
         return sum(entry.meta["rows"] for entry in self._entries.values())
 
     def _fetched(self, entry: Entry[T]) -> T:
@@ -234,7 +234,7 @@ class Slots(Generic[T]):
 
 
 class _Root:
-    """What all stores of one state share: the committed directory, and what is open."""
+    """The part that all stores of one state share: the committed directory, and the open records and slots."""
 
     def __init__(self, texts: Mapping[str, str], read: Read, cache: Cache) -> None:
         self.texts = dict(texts)
@@ -275,7 +275,7 @@ class Store:
         return any(known == path or known.startswith(f"{path}/") for known in self._root.texts)
 
     def record(self, name: str, default: R) -> R:
-        """The record of this name: `default`, with the values that were committed, if any."""
+        """The record of this name: `default`, updated with the committed values, if any."""
         path = self._below(name)
         assert path not in self._root.records, f"the record {path} is open already"
         self._root.records[path] = (default, _text(_values(default)))
@@ -291,7 +291,7 @@ class Store:
         return slots
 
     def settling(self, settle: Callable[[], None]) -> None:
-        """Has `settle` called before the state is committed or weighed, to put what still waits into slots."""
+        """Registers a function that is called before a commit and before state is measured, to fill the slots."""
         self._root.settling.append(settle)
 
     @property
@@ -309,7 +309,7 @@ class Store:
         return sum(len(slots) for path, slots in self._root.slots.items() if path.startswith(inside))
 
     def commit(self) -> Changes:
-        """What has changed in the whole state since the last commit."""
+        """The changes of the whole state since the last commit."""
         root, changes = self._root, Changes()
         root.settle()
         for path, (record, default) in root.records.items():
@@ -343,7 +343,7 @@ class Store:
 
 
 class Saved:
-    """A committed state in memory, as a host keeps it."""
+    """A committed state in memory, in the form in which a host keeps it."""
 
     def __init__(self) -> None:
         self.entries: dict[str, str] = {}
@@ -360,24 +360,24 @@ class Saved:
         self.segments |= changes.written
 
     def open(self) -> Store:
-        """The state as it is now; what is applied later does not change it."""
+        """A store on the current state. Later calls of `apply` do not change it."""
         segments = dict(self.segments)
         return Store.open(self.entries, lambda path, id: segments[path, id])
 
 
 def segment_sizes(entries: Mapping[str, str]) -> dict[Key, int]:
-    """The bytes of every segment that a directory names, for a host that checks what it reads."""
+    """The size of every segment in a directory, for a host that checks the segments that it reads."""
     sizes: dict[Key, int] = {}
     for path, text in entries.items():
-        told = json.loads(text)
-        if set(told) == {"id", "size", "at", "meta"}:  # a record has other fields
-            ids = _pieces(told["id"], told["size"])
-            sizes |= {(path, id): min(SEGMENT, told["size"] - i * SEGMENT) for i, id in enumerate(ids)}
+        facts = json.loads(text)
+        if set(facts) == {"id", "size", "at", "meta"}:  # a record has other fields
+            ids = _pieces(facts["id"], facts["size"])
+            sizes |= {(path, id): min(SEGMENT, facts["size"] - i * SEGMENT) for i, id in enumerate(ids)}
     return sizes
 
 
 def _pieces(id: str, size: int) -> list[str]:
-    """The segments of a value."""
+    """The ids of the segments of a value."""
     n = -(-size // SEGMENT)
     return [id] if n == 1 else [f"{id}.{i}" for i in range(n)]
 

@@ -1,11 +1,12 @@
-"""Partitioned, slide-by-tuple and session windows: which windows exist depends on the tuples (TH 5.1.3, 5.1.5).
+"""Partitioned, slide-by-tuple and session windows, whose windows depend on the tuples (TH 5.1.3, 5.1.5).
 
     Partitioned   extent((i, p)) = tuples of partition p with rank in [(i+1)*slide - range, (i+1)*slide)     Eq. 5.5
     SlideByTuple  extent(w)      = (w - range, w], w the time of an every-th tuple                 Eq. 5.11, 5.14, 5.17
     Session       extent((p, a)) = tuples of partition p from a on, up to the first pause of at least `gap`
 
-`windows(T)` gives descriptors, sorted so that the windows of a tuple are neighbours; in `extent` and `wids` a window is
-its position there. A late tuple may add, move or join windows, so positions hold for one T only.
+`windows(T)` returns descriptors, sorted so that the windows of a tuple are adjacent. In `extent` and `wids`, a window
+is identified by its position in that result. A late tuple can add, move or merge windows, so positions hold for one T
+only.
 
 >>> import numpy as np
 >>> T = Tuples(np.array([10, 40, 20, 30]))
@@ -41,10 +42,10 @@ SlideOrder = Literal["row-num", "rank"]
 
 @dataclass(frozen=True)
 class Partitioned:
-    """RANGE r rows SLIDE s rows PA p: every partition is a stream of its own with tuple-based sliding windows (W4).
+    """RANGE r rows SLIDE s rows PA p: every partition is a separate stream with tuple-based sliding windows (W4).
 
     Ranks count from 0 within the partition, in arrival order or by time (ties by arrival). A partition has the windows
-    0 .. last one that holds a tuple; the tail ones are not full yet.
+    from 0 to the last one that contains a tuple; the last ones are not full yet.
     """
 
     range: int
@@ -83,7 +84,7 @@ class Partitioned:
         return start + first, start + last
 
     def ranks(self, tuples: Tuples) -> Ids:
-        """rank(t, attr, p, T) from 0. Arrival needs no key of its own: lexsort is stable."""
+        """rank(t, attr, p, T), counted from 0. Arrival needs no sort key, because lexsort is stable."""
         partitions = tuples.partitions
         keys = (partitions,) if self.order == "arrival" else (tuples.time, partitions)
         by_partition = np.lexsort(keys)
@@ -95,7 +96,7 @@ class Partitioned:
         return ranks
 
     def _windows_of(self, members: Ids) -> Ids:
-        """How many windows a partition has: the last window of its last rank, counted from 0."""
+        """The number of windows of a partition: the last window of its last rank, plus one."""
         return self.over_ranks.bounds(members - 1)[1] + 1
 
 
@@ -103,8 +104,8 @@ class Partitioned:
 class SlideByTuple:
     """RANGE r over the time, SLIDE n rows: every n-th tuple ends a window of length r (W6, W7, W8).
 
-    Tuples n, 2n, 3n, ... are counted from 1 by arrival (row-num) or by time (rank). Their times are the descriptors,
-    as a set: equal times define one window. The partition is not looked at.
+    Tuples n, 2n, 3n, ... are counted from 1 by arrival (row-num) or by time (rank). The descriptors are the distinct
+    times of these tuples: equal times define one window. The partition is ignored.
     """
 
     range: int
@@ -117,7 +118,7 @@ class SlideByTuple:
         one_of_orders(self.order, get_args(SlideOrder))
 
     def windows(self, tuples: Tuples) -> Ids:
-        """The times of the n-th tuples, ascending. Ties in rank need no care: whoever comes first, the time is one."""
+        """The times of the n-th tuples, ascending. Ties in rank do not matter, because tied tuples have one time."""
         counted = np.sort(tuples.time) if self.order == "rank" else tuples.time
         return np.unique(counted[self.every - 1 :: self.every])
 
@@ -132,25 +133,25 @@ class SlideByTuple:
         last = np.searchsorted(ends, tuples.time + self.range, "left") - 1
         return first.astype(np.int64), last.astype(np.int64)
 
-    # What an operator asks, before it knows which times will be ends: every time is a window id that may exist.
+    # For operators, before it is known which times end a window: every time is the id of a window that may exist.
 
     def pane_of(self, time: Times) -> Ids:
-        """Tuples of one time share all their windows, so a time is a pane."""
+        """The pane of a time is the time itself, because tuples with equal times share all their windows."""
         return time
 
     def bounds(self, time: Times) -> tuple[Ids, Ids]:
-        """The range that the ids of a tuple fall into (TH 6.1.4); not each id in it is a window."""
+        """The range that contains the ids of a tuple (TH 6.1.4). Not every id in it is a window."""
         return time, time + self.range - 1
 
     def pane_wids(self, pane: Ids) -> tuple[Ids, Ids]:
         return self.bounds(pane)
 
     def window_panes(self, wid: Ids) -> tuple[Ids, Ids]:
-        """The times of a window as [first, stop)."""
+        """The times in a window as [first, stop)."""
         return wid - self.range + 1, wid + 1
 
     def interval(self, wid: Ids) -> tuple[Times, Times]:
-        """Start, exclusive, and end, inclusive."""
+        """The start (exclusive) and the end (inclusive)."""
         return wid - self.range, wid
 
     def closed_below(self, low_watermark: int) -> int:
@@ -162,7 +163,7 @@ class SlideByTuple:
 
 @dataclass(frozen=True)
 class Session:
-    """Tuples of one partition with pauses shorter than `gap` (W10); it ends, exclusively, at its last tuple + gap."""
+    """Tuples of one partition with pauses shorter than `gap` (W10). The end is exclusive: its last tuple + gap."""
 
     gap: int
 
@@ -180,7 +181,7 @@ class Session:
         return found
 
     def extent(self, wid: int, tuples: Tuples) -> Mask:
-        """[start, end) of the partition: no other session reaches into it, since the next tuple is at end or later."""
+        """The tuples of the partition in [start, end). The next tuple of the partition is at the end or later."""
         window = self.windows(tuples)[wid]
         inside = (tuples.time >= int(window["start"])) & (tuples.time < int(window["end"]))
         inside &= tuples.partitions == int(window["partition"])
@@ -194,7 +195,7 @@ class Session:
         return position, position
 
     def _sessions(self, tuples: Tuples) -> tuple[Ids, Mask]:
-        """The tuples by partition and time, and which of them start a session (the first always does)."""
+        """The tuples by partition and time, and a mask of those that start a session (the first always does)."""
         by_time = np.lexsort((tuples.time, tuples.partitions))
         new = np.ones(len(tuples), np.bool_)
         new[1:] = np.diff(tuples.partitions[by_time]) != 0

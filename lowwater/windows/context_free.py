@@ -1,11 +1,11 @@
-"""Sliding, tumbling, tuple-based and landmark windows: ids from the tuple alone (TH 5.1.2, 5.1.4; CF in TH 6.1.2).
+"""Sliding, tumbling, tuple-based and landmark windows, whose ids follow from the tuple (TH 5.1.2, 5.1.4; CF in 6.1.2).
 
 Sliding  extent(w) = [origin + (w+1)*slide - range, origin + (w+1)*slide)
 Landmark extent(w) = (-inf, origin + (w+1)*slide), or from the start of the period that holds the window's end
 
-The ids of the thesis are kept: window w ends at origin + (w+1)*slide. Where the thesis measures from min(T), `origin`
-stands; ids are then any integers, negative ones before the origin. `wids` follows extent, not the printed Eq. 5.3, 5.9
-(off by one at slide boundaries):
+Ids are those of the thesis: window w ends at origin + (w+1)*slide. The thesis measures from min(T); here `origin` takes
+its place, so ids can be any integers, with negative ones before the origin. `wids` follows the definition of extent and
+not the printed Eq. 5.3 and 5.9, which are off by one at slide boundaries:
 
     sliding   floor((t-origin)/slide) <= w <= floor((t-origin+range)/slide) - 1      (empty in a gap of slide > range)
     landmark  floor((t-origin)/slide) <= w
@@ -31,30 +31,30 @@ from lowwater.windows.spec import OPEN_END, Ids, Mask, Times, Tuples, positive
 
 @dataclass(frozen=True)
 class ContextFree(ABC):
-    """What all context-free kinds share: ends on the grid origin + k*slide."""
+    """The base of context-free windows: all ends are on the grid origin + k*slide."""
 
     slide: int
     origin: int
 
     def closed_below(self, low_watermark: int) -> int:
-        """All ids below the returned one are complete: their end is at or before the low-watermark."""
+        """The first id that is not complete. Windows with smaller ids end at or before the low-watermark."""
         return (low_watermark - self.origin) // self.slide
 
     def ends(self, wid: Ids) -> Times:
         return self.origin + (wid + 1) * self.slide
 
     def pane_of(self, time: Times) -> Ids:
-        """The pane a time falls into; panes are numbered on the same origin."""
+        """The pane that contains a time. Panes are counted from the same origin."""
         return (time - self.origin) // self.pane
 
     def horizon(self, last: int) -> int:
-        """The end of the first window that holds the time `last`: landmark windows are answered up to it."""
+        """The end of the first window that contains the time `last`. Landmark windows are answered up to it."""
         return int(self.ends(self.bounds(np.array([last]))[0])[0])
 
     @property
     @abstractmethod
     def pane(self) -> int:
-        """The length of a pane: the longest stretch on which all windows agree."""
+        """The length of a pane: the longest interval that every window contains entirely or not at all."""
 
     @property
     def has_gaps(self) -> bool:
@@ -63,11 +63,11 @@ class ContextFree(ABC):
 
     @abstractmethod
     def at(self, origin: int) -> ContextFree:
-        """The same windows on another origin."""
+        """The same windows with another origin."""
 
     @abstractmethod
     def bounds(self, time: Times) -> tuple[Ids, Ids]:
-        """The ids of each time, first..last; empty where first > last."""
+        """The ids of the windows that contain each time, as first..last; empty if first > last."""
 
     @abstractmethod
     def pane_wids(self, pane: Ids) -> tuple[Ids, Ids]: ...
@@ -84,7 +84,7 @@ class ContextFree(ABC):
 
 @dataclass(frozen=True)
 class Sliding(ContextFree):
-    """RANGE r SLIDE s; tumbling when they are equal, with gaps when s > r. Over row numbers it is tuple-based (W3)."""
+    """RANGE r SLIDE s. Tumbling if they are equal, with gaps if s > r, tuple-based over row numbers (W3)."""
 
     range: int
 
@@ -115,11 +115,11 @@ class Sliding(ContextFree):
         return since // self.slide, (since + self.range) // self.slide - 1
 
     def pane_wids(self, pane: Ids) -> tuple[Ids, Ids]:
-        """Ids that contain a pane, first..last. All tuples of a pane share them: that is what makes it a pane."""
+        """The ids of the windows that contain a pane, as first..last. All tuples of the pane share them."""
         return pane // self.panes_per_slide, (pane + self.panes_per_window) // self.panes_per_slide - 1
 
     def window_panes(self, wid: Ids) -> tuple[Ids, Ids]:
-        """Panes of a window as [first, stop)."""
+        """The panes of a window as [first, stop)."""
         stop = (wid + 1) * self.panes_per_slide
         return stop - self.panes_per_window, stop
 
@@ -142,9 +142,9 @@ class Sliding(ContextFree):
 
 
 class TupleBased(Sliding):
-    """RANGE n rows SLIDE m rows over row-num: sliding windows whose time is the number of arrival (W3).
+    """RANGE n rows SLIDE m rows over row-num: sliding windows whose time is the row number by arrival (W3).
 
-    Row numbers count from 0 over the whole stream. Nothing is late here: a row's number is its arrival.
+    Row numbers count from 0 over the whole stream. No row is late, because rows are numbered as they arrive.
     """
 
     def at(self, origin: int) -> TupleBased:
@@ -152,15 +152,15 @@ class TupleBased(Sliding):
 
 
 def tumbling(range: int, origin: int = 0) -> Sliding:
-    """RANGE = SLIDE: extents neither overlap nor leave gaps."""
+    """Windows with RANGE = SLIDE: extents neither overlap nor leave gaps."""
     return Sliding(range, range, origin)
 
 
 @dataclass(frozen=True)
 class Landmark(ContextFree):
-    """RANGE ALL SLIDE s: each extent holds all before its end. With `period` it starts anew every period (cumulate).
+    """RANGE ALL SLIDE s: each extent contains everything before its end. With `period`, extents restart every period.
 
-    The id range of a tuple is open at the end without a period; `OPEN_END` marks it and is never enumerated.
+    Without a period, the id range of a tuple has no end. `OPEN_END` stands for that end and is never enumerated.
     """
 
     period: int | None
@@ -184,21 +184,24 @@ class Landmark(ContextFree):
         return first, ((time - self.origin) // self.period + 1) * (self.period // self.slide) - 1
 
     def pane_wids(self, pane: Ids) -> tuple[Ids, Ids]:
-        """Ids that contain a pane, first..last; a pane is one slide and carries the id of the first window it is in."""
+        """The ids of the windows that contain a pane, as first..last.
+
+        A pane is one slide long, and its number is the id of the first window that contains it.
+        """
         if self.period is None:
             return pane, np.full(len(pane), OPEN_END)
         per = self.period // self.slide
         return pane, (pane // per + 1) * per - 1
 
     def window_panes(self, wid: Ids) -> tuple[Ids, Ids]:
-        """Panes of a window as [first, stop); without a period the first is the first of all."""
+        """The panes of a window as [first, stop). Without a period, `first` is the smallest int64."""
         if self.period is None:
             return np.full(len(wid), np.iinfo(np.int64).min), wid + 1
         per = self.period // self.slide
         return wid // per * per, wid + 1
 
     def interval(self, wid: Ids) -> tuple[Times | None, Times]:
-        """Start and end; the start of a landmark without period is unbounded (None)."""
+        """The start and the end. Without a period there is no start (None)."""
         ends = self.ends(wid)
         if self.period is None:
             return None, ends
@@ -208,7 +211,10 @@ class Landmark(ContextFree):
         return Landmark(self.slide, origin, self.period)
 
     def windows(self, tuples: Tuples) -> Ids:
-        """From the first window that holds a tuple to the one that holds the last; later ones repeat it for ever."""
+        """The ids from the first window with a tuple to the window in which the last tuple first appears.
+
+        Without a period, all later windows would repeat that one. With a period, ids go on to the end of the period.
+        """
         if not len(tuples):
             return np.empty(0, np.int64)
         first = (tuples.time - self.origin) // self.slide

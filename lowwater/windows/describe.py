@@ -10,7 +10,7 @@ from lowwater.windows.over import Over
 
 
 def describe(window: ContextFree | SlideByTuple | Partitioned | Session | Over, ticks: Ticks) -> str:
-    """RANGE and SLIDE, or what stands for them."""
+    """RANGE and SLIDE of a window, or the corresponding notation."""
     if isinstance(window, Landmark):
         restart = "" if window.period is None else f" anew every {length(window.period, ticks)}"
         return f"RANGE ALL{restart} SLIDE {length(window.slide, ticks)}"

@@ -1,10 +1,10 @@
-"""OVER windows: every tuple has a window of its own, a frame of its partition around it (beyond the papers).
+"""OVER windows: every tuple has its own window, a frame of its partition around the tuple (beyond the papers).
 
     ROWS   extent(t) = the `preceding` tuples before t, t, and the `following` tuples after it, by (time, arrival)
     RANGE  extent(t) = the tuples u of the partition with t.time - preceding <= u.time <= t.time + following
 
-None stands for no bound. `windows(T)` gives the positions in T of the tuples by (partition, time, arrival); in `extent`
-and `wids` a window is its position there, so that the windows of a tuple are neighbours.
+None means unbounded. `windows(T)` returns the positions in T of the tuples by (partition, time, arrival). In `extent`
+and `wids`, a window is identified by its position in that result, so that the windows of a tuple are adjacent.
 
 >>> import numpy as np
 >>> T = Tuples(np.array([10, 40, 20, 30]))
@@ -49,7 +49,7 @@ class Over:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How far back and ahead, with a number for unbounded."""
+        """(preceding, following), with a very large number for unbounded."""
         assert self.following is not None
         return FAR if self.preceding is None else self.preceding, self.following
 
@@ -70,9 +70,9 @@ class Over:
         return np.asarray(inside & (since >= -back) & (since <= ahead))
 
     def wids(self, tuples: Tuples) -> tuple[Ids, Ids]:
-        """A frame seen from the other side: u is in the windows of tuples from `following` before to `preceding` after.
+        """The inverse of a frame: u is in the windows of the tuples from `following` before it to `preceding` after it.
 
-        Within a partition both ends are found by position or by time; the partition bounds both.
+        Both ends are found by position or by time, and limited to the partition.
         """
         order = self.windows(tuples)
         partition, time = tuples.partitions[order], tuples.time[order]
@@ -90,9 +90,9 @@ class Over:
 
 
 def within(values: Ids, begin: Ids, end: Ids, wanted: Ids, side: Literal["left", "right"]) -> Ids:
-    """searchsorted of each wanted value in its own stretch values[begin:end], each of which ascends.
+    """searchsorted of each wanted value in its own section values[begin:end]. Each section must be sorted.
 
-    A binary search of all at once: as many steps as the longest stretch has digits.
+    All binary searches run at once. The number of steps is the logarithm of the longest section.
     """
     low, high = begin.astype(np.int64), end.astype(np.int64)
     while (low < high).any():

@@ -1,11 +1,11 @@
-"""What a window kind is: three functions over the tuples of a stream (TH 5.1.1).
+"""The definition of a window kind: three functions over the tuples of a stream (TH 5.1.1).
 
-    windows(T)    the ids of all windows that the tuples T give rise to
-    extent(w, T)  which tuples of T are in window w: the judge of all semantics here
-    wids(T)       for every tuple the ids it belongs to, as a range first..last: the exact inverse of extent
+    windows(T)    the ids of all windows that the tuples T define
+    extent(w, T)  the tuples of T in window w. All other semantics are tested against it
+    wids(T)       for every tuple, the ids of its windows, as a range first..last: the exact inverse of extent
 
 All times are int64 ticks of the progressing attribute (microseconds for timestamps, days for dates, the number
-itself for integers). Arrival order is the order of `Tuples`; only kinds that say so look at it.
+itself for integers). Arrival order is the order of `Tuples`; only kinds that are defined by arrival use it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 OPEN_END = np.int64(np.iinfo(np.int64).max)
-"""Last id of an open id range (landmark windows): it is compared, never enumerated."""
+"""The last id of an open id range (landmark windows). It is compared, never enumerated."""
 
 
 @dataclass(frozen=True)
 class Tuples:
-    """The logical T of the thesis: what the three functions may look at.
+    """The T of the thesis: the input of the three functions.
 
-    `time` is the progressing attribute in arrival order, so a tuple's row-num is its position. `partition` is the
+    `time` is the progressing attribute in arrival order, so the row-num of a tuple is its position. `partition` is the
     code of its partitioning attribute (0 everywhere for kinds without one).
     """
 
@@ -48,12 +48,12 @@ class Tuples:
 class Window(Protocol):
     """A window kind.
 
-    The `wid` of `extent` and `wids` is, for context-free kinds, the id itself: `windows(T)` gives the consecutive ids
-    that matter for T and any other integer is an id as well. For context-aware kinds it is a position in `windows(T)`,
-    which gives what identifies the windows of T in ascending order: (partition, index) for partitioned windows, the
-    end for slide-by-tuple, (partition, start, end) for sessions. Positions hold for one T only.
+    For context-free kinds, the `wid` of `extent` and `wids` is the id itself: `windows(T)` returns the consecutive ids
+    that matter for T, and every other integer is an id, too. For context-aware kinds it is a position in `windows(T)`,
+    which returns descriptors in ascending order: (partition, index) for partitioned windows, the end for
+    slide-by-tuple, (partition, start, end) for sessions. Positions hold for one T only.
 
-    `wids` gives first..last, both inclusive, one pair per tuple; first > last for a tuple in no window.
+    `wids` returns first..last, both inclusive, one pair per tuple; first > last for a tuple in no window.
     """
 
     def windows(self, tuples: Tuples) -> npt.NDArray[np.generic]: ...
@@ -64,7 +64,7 @@ class Window(Protocol):
 
 
 def positive(value: int, name: str) -> int:
-    """A length in ticks or rows; zero and below define no window."""
+    """Checks a length in ticks or rows: it must be above zero, and small enough not to overflow."""
     if value <= 0:
         raise BadWindow(f"{name} must be greater than zero, but is {value}.")
     if value >= 1 << 61:

@@ -1,20 +1,21 @@
-"""Two punctuated streams let into a join as they arrive, and what is seen of it at sampling steps (PW 6).
+"""Feeds two punctuated streams into a join as they arrive, and samples the join at regular steps (PW 6).
 
-The paper's joins take one tuple at a time. Those here take batches, so the streams are cut small: whatever arrives
-within a tenth of a second, or until the next punctuation of either stream, is a batch a port. Then come punctuations on
-values, and then those on time, for both ports up to the end of the cut: the streams are in order. No tuple is let in
-after a punctuation that it came before, and none leaves its window more than a cut later than tuple by tuple.
+The joins of the paper take one tuple at a time. The joins here take batches, so the streams are cut into small pieces:
+the tuples that arrive within a tenth of a second, or until the next punctuation of either stream, are one batch per
+port. Punctuations on values follow, and then punctuations on time, for both ports up to the end of the piece, because
+the streams are in order. No tuple enters after a punctuation that it came before, and no tuple leaves its window more
+than one piece later than it would tuple by tuple.
 
-What a join does is counted as `Side.operations` does, in units that do not depend on the cuts. Two numbers are told:
+The work of a join is counted as in `Side.operations`, in units that do not depend on the pieces. There are two numbers:
 
-    operations   of the states of tuples, as the paper has them: insertions, searches in the I-Node index, nodes found
-                 in value lists, removals; and for each punctuation, besides the search for what to purge, one for the
-                 I-Node of its own side that is to be marked, which `Side` does not count
-    flags        of the ended values. In the paper a value's PunctFlag is in the I-Node that the probe has found anyway,
-                 and reading it is no operation; here ended values are a structure of their own, and searched for
+    operations   on the states of tuples, as in the paper: insertions, searches in the I-Node index, nodes found in
+                 value lists, removals. For each punctuation, besides the search for rows to purge, there is one search
+                 for the I-Node of its own side that is to be marked, which `Side` does not count
+    flags        searches for ended values. In the paper the PunctFlag of a value is in the I-Node that the probe has
+                 found, and reading it is no operation. Here ended values are a separate structure, which is searched
 
-Seconds of CPU are those of the operator's calls. They are told and never judged: cut this small, they are mostly the
-fixed cost of a call.
+CPU seconds are those of the calls of the operator. They are reported and never judged, because with pieces this small
+they are mostly the fixed cost of a call.
 """
 
 from __future__ import annotations
@@ -41,44 +42,44 @@ Ints = npt.NDArray[np.int64]
 EVERY = SECOND // 10
 SCHEMA = pa.schema({"ts": TIMESTAMP, "key": pa.int64(), "id": pa.int64()})
 FEW = 1 << 32
-"""More tuples than a stream has: the ids of a pair are one integer."""
+"""A number larger than any id, so that the two ids of a pair can be packed into one integer."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A join after `at` seconds of the stream. Numbers but those of the state are sums so far."""
+    """A join after `at` seconds of the stream. All numbers except those of the state are totals so far."""
 
     at: float
     rows: int
     """Tuples in the state, of both sides."""
     promises: int
-    """Ended values remembered."""
+    """Ended values that the join remembers."""
     results: int
-    told: int
-    """Values that the output was told have ended, each counted once."""
+    reported: int
+    """Values whose end was emitted, each counted once."""
     operations: int
     flags: int
     scanned: int
-    """What the probes would have looked at without an index: for every tuple, the other side's state."""
+    """The tuples that probes would have read without an index: for every tuple, the state of the other side."""
     seconds: float
 
 
 @dataclass
 class Ran:
-    """`samples` at the sampling steps; `final` when the streams have ended and nothing is held any more."""
+    """A run: `samples` at the sampling steps, and `final` when the streams have ended and the state is empty."""
 
     samples: list[Sample] = field(default_factory=list)
     final: Sample | None = None
     pairs: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """The results in order, each as one number."""
-    told: dict[int, float] = field(default_factory=dict)
-    """When the output was first told of each ended value."""
+    reported: dict[int, float] = field(default_factory=dict)
+    """The time at which the end of each value was first emitted."""
     times: Counter[int] = field(default_factory=Counter)
-    """How often each ended value was reported."""
+    """The number of times that the end of each value was emitted."""
 
     @property
     def again(self) -> int:
-        """Reports of values that had been reported before."""
+        """The number of reports of values that had been reported before."""
         return self.times.total() - len(self.times)
 
     @property
@@ -88,13 +89,13 @@ class Ran:
 
 
 def spec(*windows: float | None) -> WindowJoin:
-    """The join of the paper: equal keys, and a window in seconds on each stream, or none."""
+    """The join of the paper: equal keys, and a window in seconds on each stream, or None for no window."""
     sides = tuple(JoinSide(name, SCHEMA, "ts", ("key",)) for name in ("a", "b"))
     return WindowJoin(sides, tuple(None if window is None else round(window * SECOND) for window in windows))
 
 
 def run(join: OAJoin, streams: Sequence[Punctuated], seconds: float, step: float, every: int = EVERY) -> Ran:
-    """The first `seconds` of the streams, with a sample every `step`; then the end of both."""
+    """Runs the first `seconds` of the streams, with a sample every `step`, and then the end of both."""
     watch = Watch(join)
     for until, messages in arrivals(streams, seconds, every):
         for port, message in messages:
@@ -111,8 +112,11 @@ def run(join: OAJoin, streams: Sequence[Punctuated], seconds: float, step: float
 def arrivals(
     streams: Sequence[Punctuated], seconds: float, every: int, alone: bool = True
 ) -> Iterator[tuple[int, list[tuple[int, Message]]]]:
-    """(ticks since the start, what arrives on which port until then). Unless punctuations are to come `alone`, a cut
-    may have several, and they follow its tuples all together, as those of a micro-batch do."""
+    """Yields (ticks since the start, the messages that arrive until then, each with its port).
+
+    With `alone`, a piece ends at each punctuation. Otherwise a piece can have several punctuations, which follow its
+    tuples together, as in a micro-batch.
+    """
     begin, end = START * SECOND, START * SECOND + round(seconds * SECOND)
     tuples = [stream.tuples.combine_chunks() for stream in streams]
     ended = [stream.punctuations.combine_chunks() for stream in streams]
@@ -120,7 +124,7 @@ def arrivals(
     cuts = np.arange(begin + every, end + 1, every)
     if alone:
         cuts = np.union1d(cuts, np.concatenate([ts[ts < end] + 1 for ts in punctuated]))
-    at, told = [0] * len(streams), [0] * len(streams)
+    at, reported = [0] * len(streams), [0] * len(streams)
     for cut in cuts.tolist():
         arrived: list[tuple[int, Message]] = []
         promised: list[tuple[int, Message]] = []
@@ -130,9 +134,10 @@ def arrivals(
                 arrived.append((port, Batch(tuples[port].slice(at[port], stop - at[port]))))
             at[port] = stop
             stop = int(np.searchsorted(punctuated[port], cut))
-            if stop > told[port]:
-                promised.append((port, Ended(ended[port].slice(told[port], stop - told[port]).select(["key"]))))
-            told[port] = stop
+            if stop > reported[port]:
+                values = ended[port].slice(reported[port], stop - reported[port]).select(["key"])
+                promised.append((port, Ended(values)))
+            reported[port] = stop
         passed = [(port, Punctuation.linear("ts", cut)) for port in range(len(streams))]
         yield cut - begin, [*arrived, *promised, *passed]
 
@@ -142,7 +147,7 @@ def ticks(table: pa.Table) -> Ints:
 
 
 class Watch:
-    """A join, and what it has done so far."""
+    """Feeds a join and records what it does."""
 
     def __init__(self, join: OAJoin) -> None:
         self.join = join
@@ -165,10 +170,10 @@ class Watch:
             if isinstance(one, Batch):
                 ids = [whole(one.rows.column(name)).to_numpy() for name in ("a_id", "b_id")]
                 self.pairs.append(ids[0] * FEW + ids[1])
-            elif isinstance(one, Ended) and message is not ALL:  # at the end of the streams nobody needs to be told
+            elif isinstance(one, Ended) and message is not ALL:  # reports at the end of the streams do not count
                 for value in one.values.column("key").to_pylist():
                     self.ran.times[value] += 1
-                    self.ran.told.setdefault(value, until / SECOND)
+                    self.ran.reported.setdefault(value, until / SECOND)
 
     def sample(self, until: int) -> Sample:
         ended = self.join.ended if isinstance(self.join, PWJoin) else []
@@ -178,7 +183,7 @@ class Watch:
             sum(side.live_rows for side in self.join.sides),
             sum(values.rows for values in ended),
             self.join.counts.results,
-            len(self.ran.told),
+            len(self.ran.reported),
             sum(side.operations.total for side in self.join.sides) + self.marked,
             sum(flags),
             self.scanned,
@@ -187,5 +192,5 @@ class Watch:
 
 
 def give(join: OAJoin, port: int, message: Message) -> list[Message]:
-    """A join that exploits no punctuation on values is told of them all the same, and ignores them."""
+    """The messages that a join emits. A join that does not use punctuation on values gets it, too, and ignores it."""
     return taken(join, port, message)

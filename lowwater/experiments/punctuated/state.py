@@ -1,11 +1,10 @@
-"""PW Fig. 8: tuples in the state of PWJoin and of WJoin, and how near the paper's cost model comes.
+"""PW Fig. 8: the tuples in the state of PWJoin and of WJoin, compared with the cost model of the paper.
 
-Fig. 8       streams A and B are punct-asc-100-40, a tuple every 10 ms on average, with windows of 1, 5 and 15 s on
+Fig. 8       streams A and B are punct-asc-100-40, one tuple per 10 ms on average, with windows of 1, 5 and 15 s on
              both. A sample every 2 s counts the tuples of both states. WJoin ignores punctuations
-Equation 1   the state of B after PW 5.2 (cost.py), with the values that have occurred and the punctuations that have
-             come as they are in the streams. It is drawn for Fig. 8, and for streams that meet what it supposes: B
-             draws its values evenly, A ends them one after the other, and A's window is longer than the run, so that
-             no ended value is forgotten
+Equation 1   the state of B after PW 5.2 (cost.py), with the values and punctuations that the streams have had so far.
+             It is drawn for Fig. 8, and for streams that meet its assumptions: B draws its values evenly, A ends them
+             one after the other, and the window of A is longer than the run, so that no promise is dropped
 """
 
 from __future__ import annotations
@@ -27,29 +26,29 @@ from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.pwjoin import PWJoin
 
 CLAIM = (
-    "Over streams punctuated on the join value PWJoin holds fewer tuples than WJoin for windows of 1, 5 and 15 s, the "
-    "saving, in tuples, grows with the window, and the punctuations remembered for it are fewer than the tuples saved. "
-    "Equation (1) gives the state to a twentieth of a window (the mean over the run) where a stream draws its values "
-    "evenly and ended values are not forgotten. It is drawn for the streams of the figure, too, but does not hold "
-    "there: their values go on with time, and the state stays the same where the equation has it go to 0."
+    "Over streams punctuated on the join value, PWJoin holds fewer tuples than WJoin for windows of 1, 5 and 15 s. The "
+    "saving in tuples grows with the window, and the punctuations remembered for it are fewer than the tuples saved. "
+    "Equation (1) predicts the state to a twentieth of a window (the mean over the run) if a stream draws its values "
+    "evenly and no promise is dropped. It is also drawn for the streams of the figure, but does not hold there: their "
+    "values advance with time, and the state stays the same while the equation goes to 0."
 )
 PATTERN = "punct-asc-100-40"
 RATE = 100
-"""Tuples a second of every stream."""
+"""The tuples per second of every stream."""
 WINDOWS = (1, 5, 15)
 STEP = 2
 SECONDS = {"tiny": 16, "full": 80}
 CUT = {"tiny": SECOND, "full": EVERY}
 EVEN = {"tiny": (12, 4), "full": (60, 10)}
-"""Seconds of the streams with even values, and the window on B."""
+"""For the streams with even values: their seconds, and the window on B."""
 ENDED_EVERY = 0.3
-"""Seconds between two punctuations of A there: it is punct-random-30-40."""
+"""The seconds between two punctuations of A in these streams, where A is punct-random-30-40."""
 NEAR = 1 / 20
 
 
 @dataclass(frozen=True)
 class Point:
-    """The state at one sampling step with one window; `equation` is that of the paper, for both sides together."""
+    """The state at one sampling step with one window. `equation` is Equation (1), summed over both sides."""
 
     window: float
     at: float
@@ -61,7 +60,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Even:
-    """The state of B alone where values are even."""
+    """The state of B in the streams with even values."""
 
     at: float
     held: int
@@ -98,7 +97,7 @@ def compared(streams: Sequence[Punctuated], window: float, ours: Ran, theirs: Ra
 
 
 def equation(stream: Punctuated, other: Punctuated, window: float, at: float) -> float:
-    """Equation (1) for the state of one stream, by what has come of both until then."""
+    """Equation (1) for the state of one stream, from the tuples and punctuations up to that time."""
     until = START * SECOND + round(at * SECOND)
     tuples, ended = stream.tuples, other.punctuations
     values = len(np.unique(tuples.column("key").to_numpy()[ticks(tuples) < until]))
@@ -107,7 +106,7 @@ def equation(stream: Punctuated, other: Punctuated, window: float, at: float) ->
 
 
 def evenly(seconds: int, window: float, every: int) -> list[Even]:
-    """A ends the values, one after the other in any order; B draws from all of them as long as it runs."""
+    """The states for streams with even values: A ends the values one after the other, B draws from all of them."""
     number = round(1.2 * seconds / ENDED_EVERY)
     streams = [punctuated("punct-random-30-40", number, 3), unpunctuated(round(1.5 * RATE * seconds), number, 4)]
     join = PWJoin(spec(2 * seconds, window))
@@ -122,12 +121,12 @@ def evenly(seconds: int, window: float, every: int) -> list[Even]:
 
 
 def off(even: Sequence[Even], window: float) -> float:
-    """How far the equation is from the state on average, in parts of what a window holds."""
+    """The mean distance of the equation from the state, as a fraction of the tuples in a window."""
     return float(np.mean([abs(point.held - point.equation) for point in even])) / window_state(RATE, window)
 
 
 def saving(points: Sequence[Point], window: float) -> float:
-    """Tuples fewer than WJoin has, on average over the run."""
+    """The tuples that PWJoin saves over WJoin, on average over the run."""
     return float(np.mean([point.wjoin - point.pwjoin for point in points if point.window == window]))
 
 
@@ -141,18 +140,18 @@ def holds(points: Sequence[Point], even: Sequence[Even], window: float) -> bool:
 
 def measured(points: Sequence[Point], even: Sequence[Even], window: float) -> dict[str, float]:
     """Means over the second half of the run, when all windows are full."""
-    told: dict[str, float] = {}
+    found: dict[str, float] = {}
     half = max(point.at for point in points) / 2
     for one in WINDOWS:
         late = [point for point in points if point.window == one and point.at > half]
         for name in ("pwjoin", "wjoin", "promises", "equation"):
-            told[f"window_{one}s_{name}"] = round(float(np.mean([getattr(point, name) for point in late])), 1)
-    told["even_values_equation_off_by"] = round(off(even, window), 4)
-    return told
+            found[f"window_{one}s_{name}"] = round(float(np.mean([getattr(point, name) for point in late])), 1)
+    found["even_values_equation_off_by"] = round(off(even, window), 4)
+    return found
 
 
 def drawn(points: Sequence[Point], even: Sequence[Even], window: float, file: Path) -> Path:
-    """The paper's axes, a curve a join and window; below, the streams that meet the assumptions of the equation."""
+    """The axes of the paper, one curve per join and window; below, the streams that meet the assumptions."""
     curves, modelled = [], []
     for name, label in (("pwjoin", "PWJoin"), ("wjoin", "WJoin")):
         for one in WINDOWS:

@@ -1,18 +1,18 @@
-"""PW Fig. 9 and 10: what PWJoin and WJoin do for the same output.
+"""PW Fig. 9 and 10: the work of PWJoin and WJoin for the same output.
 
-In the paper the joins run as fast as they can, and a figure shows the tuples put out against time. Results are the
-same, so a join is ahead where it has done less for them: here the work done is on the axis in place of time, counted as
-in feed.py. When the streams have ended everything is removed from the states, so that no join is judged better for
-removals that it still owes.
+In the paper the joins run as fast as they can, and a figure shows the output tuples over time. The results are the same
+for both, so a join is ahead if it has done less work for them. Here the axis shows the work, counted as in feed.py,
+instead of time. When the streams have ended, everything is removed from the states, so that no join looks better
+because it has not made its removals yet.
 
-Fig. 9    A and B are punct-asc-100-40, windows of 5 and 15 s. The paper has WJoin slightly ahead with the small window
-          and PWJoin with the large, "the gains in probe by shrinking the state" being more than the cost of purging.
-          Probes through an index and value lists gain nothing: they find the results, whatever else is held. What would
-          be gained where a probe looks at the whole state is counted, too (`scanned`)
-Fig. 10   A is punct-asc-30-40, B punct-random-30-40, all punctuations are of values that no tuple has. The paper does
-          not give the window; it is 5 s here. With values of B in any order there are few results, and so little work
-          beside which the punctuations' is seen; with values at most 20 places from their order there are more. Both
-          are run, and streams without any punctuation
+Fig. 9    A and B are punct-asc-100-40, with windows of 5 and 15 s. In the paper WJoin is slightly ahead with the small
+          window and PWJoin with the large one, because "the gains in probe by shrinking the state" exceed the cost of
+          purging. Probes through an index and value lists gain nothing, because they only touch the results. The gain
+          for a probe that reads the whole state is counted, too (`scanned`)
+Fig. 10   A is punct-asc-30-40, B punct-random-30-40, and all punctuations are for values that no tuple has. The paper
+          does not state the window; here it is 5 s. With the values of B in any order there are few results, so the
+          work for punctuations is a large share. With values at most 20 places from their order there are more results.
+          Both are run, and also streams without any punctuation
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.pwjoin import PWJoin
 
 OUTPUT_CLAIM = (
-    "PWJoin gives the same results as WJoin and needs fewer operations for them, with a window of 5 s and of 15 s, for "
-    "every pair of streams tried: it saves the insertion and removal of tuples discarded on the fly, which is more "
-    "than punctuations cost. Unlike in the paper the saving does not grow with the window, since a probe by index "
-    "finds the same whatever the state; what grows with it is the part saved where a probe looks at the whole state. "
-    "(Counted as in the paper, whose PunctFlag is read with the probe. With the searches that are made for flags here "
-    "PWJoin does more than WJoin; they and the seconds are told and not judged.)"
+    "PWJoin returns the same results as WJoin with fewer operations, for windows of 5 s and 15 s and for every pair of "
+    "streams tried: it saves the insertion and removal of tuples discarded on the fly, which is more than punctuations "
+    "cost. Unlike in the paper, the saving does not grow with the window, because a probe by index costs the same for "
+    "any state. What grows with the window is the share saved if a probe reads the whole state. (Counted as in the "
+    "paper, where the probe also reads the PunctFlag. With the searches for flags that are made here, PWJoin does more "
+    "operations than WJoin; these and the seconds are reported but not judged.)"
 )
 IRRELEVANT_CLAIM = (
-    "Punctuations of values that no tuple has, one in 30 tuples, make PWJoin do at most 2.5 % more operations than "
-    "WJoin for the same output, and without punctuation it does none more. (Counted as in the paper, whose PunctFlag "
-    "is read with the probe. The searches that are made for flags here are not that few; they and the seconds are told "
-    "and not judged.)"
+    "Punctuations for values that no tuple has, one per 30 tuples, make PWJoin do at most 2.5 % more operations than "
+    "WJoin for the same output. Without punctuation it does no more operations. (Counted as in the paper, where the "
+    "probe also reads the PunctFlag. The searches for flags that are made here are more than that; they and the "
+    "seconds are reported but not judged.)"
 )
 JOINS: dict[str, type[OAJoin]] = {"PWJoin": PWJoin, "WJoin": OAJoin}
 WINDOWS = (5, 15)
 STEP = 2
 SECONDS = {"tiny": 20, "full": 40}
 SEEDS = {"tiny": ((1, 2),), "full": ((1, 2), (3, 4), (5, 6))}
-"""Of Fig. 9. How much is discarded on the fly depends on how far two streams happen to be out of step."""
+"""The seeds of Fig. 9. The tuples discarded on the fly depend on how far the two streams are out of step."""
 CUT = {"tiny": SECOND, "full": EVERY}
 WINDOW = 5
 ORDERS: dict[str, int | None] = {"any": None, "near": 20}
-"""How many places the values of B are at most from ascending order."""
+"""The largest distance of a value of B from its place in ascending order."""
 IRRELEVANT = {"tiny": 8, "full": 50}
-"""Seconds of the streams with irrelevant punctuations."""
+"""The seconds of the streams with irrelevant punctuations."""
 BATCHES = {"tiny": (0.001, 1), "full": (0.0001, 5)}
-"""Seconds between two tuples, and of a micro-batch, where seconds are told of batches as a stream has them."""
+"""For times of realistic micro-batches: the seconds between two tuples, and the seconds of a micro-batch."""
 ALIKE = 1 / 10
 SMALL = 1.025
-"""For 30 tuples there are two searches more, and each of them is inserted, searched for and removed: 1 + 2/90."""
+"""The allowed ratio. 30 tuples are inserted, looked up and removed, with two additional searches: 1 + 2/90."""
 
 Runs = dict[tuple[str, str], Ran]
 """By case and join."""
@@ -76,16 +76,16 @@ def reproduce_output(size: str, out: Path) -> Outcome:
         for window in WINDOWS:
             runs |= both(f"{window}s{name}", streams, window, SECONDS[size], CUT[size])
         pairs.append(runs)
-    told: dict[str, float] = {}
+    measured: dict[str, float] = {}
     for runs in pairs:
-        told |= ratios(runs)
+        measured |= ratios(runs)
         for case in cases(runs):
             ours, theirs = (runs[case, join].end for join in JOINS)
-            told[f"{case}_operations_saved"] = theirs.operations - ours.operations
-            told[f"{case}_scanned_ratio"] = round(ours.scanned / theirs.scanned, 4)
+            measured[f"{case}_operations_saved"] = theirs.operations - ours.operations
+            measured[f"{case}_scanned_ratio"] = round(ours.scanned / theirs.scanned, 4)
     together = {key: ran for runs in pairs for key, ran in runs.items()}
     holds = all(output_holds(runs) for runs in pairs)
-    return Outcome(holds, told, table("PW-9", together, out), drawn("PW-9", together, out))
+    return Outcome(holds, measured, table("PW-9", together, out), drawn("PW-9", together, out))
 
 
 def reproduce_irrelevant(size: str, out: Path) -> Outcome:
@@ -96,12 +96,12 @@ def reproduce_irrelevant(size: str, out: Path) -> Outcome:
         runs |= both(name, streams, WINDOW, seconds, CUT[size])
     plain = [unpunctuated(150 * seconds, 100, seed) for seed in (1, 2)]
     runs |= both("none", plain, WINDOW, seconds, CUT[size])
-    told = ratios(runs)
+    measured = ratios(runs)
     every, batch = BATCHES[size]
     streams = irrelevant(ORDERS["near"], round(seconds * 1.5 / every / 30), every)
     ours, theirs = (min(busy(join, streams, seconds, batch) for _ in range(3)) for join in JOINS.values())
-    told["near_micro_batches_seconds_ratio"] = round(ours / theirs, 4)
-    return Outcome(irrelevant_holds(runs), told, table("PW-10", runs, out), drawn("PW-10", runs, out))
+    measured["near_micro_batches_seconds_ratio"] = round(ours / theirs, 4)
+    return Outcome(irrelevant_holds(runs), measured, table("PW-10", runs, out), drawn("PW-10", runs, out))
 
 
 def irrelevant(within: int | None, values: int, every: float) -> list[Punctuated]:
@@ -112,7 +112,7 @@ def irrelevant(within: int | None, values: int, every: float) -> list[Punctuated
 
 
 def both(case: str, streams: Sequence[Punctuated], window: float, seconds: int, every: int) -> Runs:
-    """Both joins over the same arrivals; they must agree, at every sampling step."""
+    """Runs both joins over the same arrivals. They must agree at every sampling step."""
     runs = {
         (case, name): run(join(spec(window, window)), streams, seconds, STEP, every) for name, join in JOINS.items()
     }
@@ -123,7 +123,7 @@ def both(case: str, streams: Sequence[Punctuated], window: float, seconds: int, 
 
 
 def busy(join: type[OAJoin], streams: Sequence[Punctuated], seconds: int, batch: int) -> float:
-    """Seconds of CPU for batches and punctuations as micro-batches bring them."""
+    """The CPU seconds for batches and punctuations in micro-batches."""
     operator = join(spec(WINDOW, WINDOW))
     spent = 0.0
     for _, messages in arrivals(streams, seconds, batch * SECOND, alone=False):
@@ -147,19 +147,19 @@ def ratio(runs: Runs, case: str) -> float:
 
 
 def ratios(runs: Runs) -> dict[str, float]:
-    """PWJoin over WJoin: operations, operations with those for the flags, and seconds."""
-    told: dict[str, float] = {}
+    """PWJoin divided by WJoin: operations, operations including those for flags, and seconds."""
+    found: dict[str, float] = {}
     for case in cases(runs):
         ours, theirs = (runs[case, join].end for join in JOINS)
-        told[f"{case}_results"] = ours.results
-        told[f"{case}_operations_ratio"] = round(ratio(runs, case), 5)
-        told[f"{case}_with_flags_ratio"] = round((ours.operations + ours.flags) / theirs.operations, 4)
-        told[f"{case}_seconds_ratio"] = round(ours.seconds / theirs.seconds, 4)
-    return told
+        found[f"{case}_results"] = ours.results
+        found[f"{case}_operations_ratio"] = round(ratio(runs, case), 5)
+        found[f"{case}_with_flags_ratio"] = round((ours.operations + ours.flags) / theirs.operations, 4)
+        found[f"{case}_seconds_ratio"] = round(ours.seconds / theirs.seconds, 4)
+    return found
 
 
 def output_holds(runs: Runs) -> bool:
-    """Of one pair of streams: less work with both windows, as many operations less with either, and fewer scanned."""
+    """For one pair of streams: less work and a similar saving with both windows, and fewer tuples scanned."""
     ends = [[runs[case, join].end for join in JOINS] for case in cases(runs)]
     small, large = (theirs.operations - ours.operations for ours, theirs in ends)
     scanned = [ours.scanned / theirs.scanned for ours, theirs in ends]
@@ -183,7 +183,7 @@ def table(id: str, runs: Runs, out: Path) -> Path:
 
 
 def drawn(id: str, runs: Runs, out: Path) -> Path:
-    """The paper's axes but for time, in place of which is work, by several measures."""
+    """The axes of the paper, with work instead of time, by several measures."""
     names = {"5s": "window 5 s", "15s": "window 15 s", "any": "B in any order", "near": "B at most 20 places off"}
     measures: dict[str, Callable[[Sample], float]] = {
         "operations": lambda s: s.operations,

@@ -1,16 +1,16 @@
-"""TH Fig. 6-19: memory, latency and execution time of AdaptWID, WID and buffering where groups differ in size.
+"""TH Fig. 6-19: memory, latency and execution time of AdaptWID, WID and buffering for groups of different sizes.
 
     Q6-7   sum(len) by srcIP, tumbling 1 s, over one ordered source; the data sets DS1 to DS5 of Table 6-2
-    Q6-8   count(*) by srcIP, RANGE 10 s SLIDE 1 s, over Main1, Main2 and Control, DS3 each; Control, almost empty, lags
-           behind the others by more and more, and holds back the punctuation of the union
+    Q6-8   count(*) by srcIP, RANGE 10 s SLIDE 1 s, over Main1, Main2 and Control, DS3 each. Control is almost empty,
+           lags behind the others by a growing skew, and holds back the punctuation of the union
 
-Memory is the most bytes of encoded state held after any batch or punctuation. Latency is the mean time from a
-punctuation that closes windows to their answers, execution time that of the whole run without asking what is held; of
-both the best of several runs counts.
+Memory is the largest encoded state in bytes after any batch or punctuation. Latency is the mean time from a punctuation
+that closes windows to their answers. Execution time is that of the whole run, without measuring the state. For both the
+best of several runs counts.
 
-The thesis gives the reason for the gain in time: the hash table has fewer entries, so an access is faster. The entries
-are counted here. Seconds are told and not judged: lowwater accesses no table tuple by tuple, it sorts a batch into its
-state as a whole, and then the bookkeeping of AdaptWID costs more than small tables save.
+The thesis explains the gain in time: the hash table has fewer entries, so an access is faster. The entries are counted
+here. Seconds are reported but not judged: lowwater does not access a table tuple by tuple but sorts a whole batch into
+its state, and then the overhead of AdaptWID costs more than small tables save.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from lowwater.operators.window_aggregate import Keeping, WindowAggregate
 from lowwater.windows.context_free import Sliding
 
 CLAIM = (
-    "On streams with many small groups AdaptWID needs less memory than WID, the less the more small groups there are, "
-    "and no more than the better of WID and buffering (to 5 %); its table has fewer entries, which the thesis gives as "
-    "the reason why it is also faster. Memory and entries are judged; seconds are told in the csv, but not judged."
+    "On streams with many small groups AdaptWID needs less memory than WID; the more small groups, the larger the "
+    "saving. It needs no more than the better of WID and buffering (to 5 %). Its table has fewer entries, by which the "
+    "thesis explains that it is also faster. Memory and entries are judged; seconds are in the csv, but are not judged."
 )
 TACTICS: dict[str, type[Keeping]] = {"WID": WindowPartials, "AdaptWID": AdaptivePartials, "buffering": RowBuffer}
 SKEWS = (0, 5, 10, 20)
-"""By how many seconds Control is behind."""
+"""The seconds by which Control is behind."""
 TUPLES = {"tiny": 10_000, "full": 40_000}
-"""Tuples of a main source in an extent; in full size 4000 a second where extents are 10 s, as in the thesis."""
+"""Tuples of a main source per extent; in full size 4000 per second for extents of 10 s, as in the thesis."""
 EXTENTS = {"tiny": 3, "full": 5}
 REPEATS = {"tiny": 1, "full": 3}
 CUTS = 10
-"""Batches of an extent."""
+"""Batches per extent."""
 CONTROL = 200
-"""Tuples of Control in an extent."""
+"""Tuples of Control per extent."""
 GROUPS = 1_000_000
-"""More than a source has: those of another begin there, so that each source has its own."""
+"""The distance between the first groups of two sources. It exceeds their groups, so that sources share none."""
 SLACK = 1.05
 
 Q67 = WindowedAggregation(Sliding(SECOND), "ts", SCHEMA, ("srcIP",), (("total", lw.sum("len")),))
@@ -64,7 +64,7 @@ Q68 = WindowedAggregation(Sliding(10 * SECOND, SECOND), "ts", SCHEMA, ("srcIP",)
 
 @dataclass(frozen=True)
 class Step:
-    """A batch, and what is known of the sources after it."""
+    """A batch, and the progress of the sources after it."""
 
     rows: pa.Table
     properties: StreamProperties
@@ -94,7 +94,7 @@ def reproduce(size: str, out: Path) -> Outcome:
 
 
 def ratios(points: Sequence[Point], query: str, number: str, over: Sequence[str] = ("WID",)) -> dict[str, float]:
-    """AdaptWID over the best of others, by data set or skew."""
+    """AdaptWID divided by the best of the others, by data set or skew."""
     found: dict[str, dict[str, float]] = {}
     for point in points:
         if point.query == query:
@@ -103,18 +103,18 @@ def ratios(points: Sequence[Point], query: str, number: str, over: Sequence[str]
 
 
 def measured(points: Sequence[Point]) -> dict[str, float]:
-    """Memory by data set and by skew; of the rest the worst, for each query."""
-    told: dict[str, float] = {}
+    """Memory ratios by data set and by skew; for the other measures the worst ratio of each query."""
+    found: dict[str, float] = {}
     for query, axis in (("Q6-7", ""), ("Q6-8", "skew_")):
         for at, ratio in ratios(points, query, "peak_bytes").items():
-            told[f"{axis}{at}_memory_ratio"] = round(ratio, 4)
+            found[f"{axis}{at}_memory_ratio"] = round(ratio, 4)
         for number, name in (("peak_partials", "entries"), ("seconds", "time"), ("latency_ms", "latency")):
-            told[f"{query}_largest_{name}_ratio"] = round(max(ratios(points, query, number).values()), 4)
-    return told
+            found[f"{query}_largest_{name}_ratio"] = round(max(ratios(points, query, number).values()), 4)
+    return found
 
 
 def holds(points: Sequence[Point]) -> bool:
-    """Memory and entries below WID everywhere, memory within the slack of the better one, falling from DS1 to DS5."""
+    """Whether memory and entries are below WID, memory is within SLACK of the better one, and falls from DS1 to DS5."""
     for query in ("Q6-7", "Q6-8"):
         below = [*ratios(points, query, "peak_bytes").values(), *ratios(points, query, "peak_partials").values()]
         best = ratios(points, query, "peak_bytes", ("WID", "buffering")).values()
@@ -147,7 +147,7 @@ def three_sources(skew: int, size: str) -> list[Step]:
 
 
 def steps(rows: pa.Table, source: npt.NDArray[np.int64], batch: int, sources: int) -> list[Step]:
-    """The low-watermark is the smallest of the sources' high-watermarks, once all have been heard of."""
+    """Batches with progress. The low-watermark is the smallest high-watermark, once all sources have sent rows."""
     found = []
     high, count = np.full(sources, -1), np.zeros(sources, np.int64)
     ts = rows.column("ts").to_numpy()
@@ -171,12 +171,12 @@ def measure(query: str, at: str, what: WindowedAggregation, stream: Sequence[Ste
         answers.append(runs[0][2].sort_by([("wid", "ascending"), ("srcIP", "ascending")]))
         seconds, latency = (min(run[i] for run in runs) for i in (0, 1))
         points.append(Point(query, at, tactic, peak, partials, seconds, 1000 * latency))
-    assert all(answer.equals(answers[0]) for answer in answers), "all must give the same windows"
+    assert all(answer.equals(answers[0]) for answer in answers), "all must return the same windows"
     return points
 
 
 def held(operator: WindowAggregate, stream: Sequence[Step]) -> tuple[int, int]:
-    """The most bytes and the most partials that were held."""
+    """The largest state in bytes and in partials."""
     peak = partials = 0
     for step in stream:
         begin(operator, step)
@@ -197,10 +197,10 @@ def timed(operator: WindowAggregate, stream: Sequence[Step]) -> tuple[float, flo
     for step in stream:
         begin(operator, step)
         taken(operator, 0, Batch(step.rows))
-        asked = time.perf_counter()
-        given = [message.rows for message in punctuate(operator, step) if isinstance(message, Batch)]
-        waited += [time.perf_counter() - asked] if given else []
-        answers += given
+        since = time.perf_counter()
+        closed = [message.rows for message in punctuate(operator, step) if isinstance(message, Batch)]
+        waited += [time.perf_counter() - since] if closed else []
+        answers += closed
     answers += [message.rows for message in taken(operator, 0, ALL) if isinstance(message, Batch)]
     return time.perf_counter() - begun, float(np.mean(waited)), pa.concat_tables(answers)
 
@@ -215,7 +215,7 @@ def punctuate(operator: WindowAggregate, step: Step) -> list[Message]:
 
 
 def draw(points: Sequence[Point], file: Path) -> Path:
-    """The paper's axes: memory, latency and execution time, by data set for Q6-7 and by time skew for Q6-8."""
+    """The axes of the paper: memory, latency and execution time, by data set for Q6-7 and by time skew for Q6-8."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 9), layout="constrained")

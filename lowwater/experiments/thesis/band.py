@@ -1,9 +1,9 @@
 """TH Fig. 6-11: accuracy over latency of an average over a stream with band disorder.
 
-RANGE 64 s, SLIDE 6.4 s; no tuple is more than 3.2 s behind. Slack from 0 to those 3.2 s, consistent and generous,
-against a source that punctuates each window as soon as the last tuple of its extent has been sent. Tuples come every
-40 ms of stream time, which is also the measure of latency (accuracy.py); the thesis has ten traces of a network instead
-of a generator, and the clock on the wall.
+RANGE is 64 s and SLIDE 6.4 s; no tuple is more than 3.2 s behind. Slack from 0 to 3.2 s, consistent and generous, is
+compared with a source that punctuates each window as soon as the last tuple of its extent has been sent. Tuples come
+every 40 ms of stream time, in which latency is measured, too (accuracy.py). The thesis has ten traces of a network
+instead of a generator, and measures with the wall clock.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from lowwater.generate import SECOND, Band
 from lowwater.windows.context_free import Sliding
 
 CLAIM = (
-    "With band disorder of up to 3.2 s, more slack makes a sliding average less wrong and later. Generous slack has "
+    "With band disorder of up to 3.2 s, more slack makes a sliding average more accurate and later. Generous slack has "
     "less than half the error of consistent slack at the same latency. Punctuation from the source is exact, and any "
-    "slack is either less exact or later. (Latency is the time of the stream from when an extent has arrived in full "
-    "to its answer, so punctuation has none; an answer before that is early, and pays in accuracy.)"
+    "slack is either less accurate or later. (Latency is the stream time from the arrival of the whole extent to its "
+    "answer, so punctuation has none. An answer before that is early, and less accurate.)"
 )
 SLACKS = (0, 320_000, 640_000, 1_280_000, 2_560_000, 3_200_000)
 WINDOW = Sliding(64 * SECOND, 6_400_000)

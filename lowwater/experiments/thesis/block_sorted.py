@@ -1,8 +1,8 @@
 """TH Fig. 6-12: wrong answers over latency of a count over a stream with block-sorted disorder.
 
-A router collects records for 490 s, then sends them in any order: RANGE 600 s, SLIDE 60 s over that, with consistent
-slack from 0 to 600 s, against a source that punctuates after each block. No punctuation comes within a block, so here
-it may come later than a window is complete, and has a latency of its own. Latency is time of the stream: see
+A router collects records for 490 s and then sends them in any order. The query has RANGE 600 s and SLIDE 60 s, with
+consistent slack from 0 to 600 s, compared with a source that punctuates after each block. There is no punctuation
+within a block, so it can come after a window is complete and has a latency, too. Latency is in time of the stream; see
 accuracy.py.
 """
 
@@ -20,10 +20,11 @@ from lowwater.generate import SECOND, Blocks
 from lowwater.windows.context_free import Sliding
 
 CLAIM = (
-    "With blocks of 490 s that arrive shuffled, a sliding count by slack is wrong in most windows until slack reaches "
-    "the length of a block; from there on all is right, and more slack only adds latency. Punctuation after each block "
-    "is right in all windows, with less latency than any slack that is. (Latency is the time of the stream from when "
-    "an extent has arrived in full to its answer; with less slack most answers come before that, and are wrong.)"
+    "With blocks of 490 s that arrive shuffled, a sliding count by slack is wrong in most windows until the slack "
+    "reaches the length of a block. From there on all windows are right, and more slack only adds latency. With "
+    "punctuation after each block all windows are right, with less latency than any slack that is right. (Latency is "
+    "the stream time from the arrival of the whole extent to its answer. With less slack most answers come before "
+    "that, and are wrong.)"
 )
 BLOCK = 490 * SECOND
 SLACKS = tuple(round(seconds * SECOND) for seconds in (0, 54.4, 109.1, 218.2, 327.3, 434.2, 490.9, 600))
@@ -45,7 +46,7 @@ def reproduce(size: str, out: Path) -> Outcome:
 
 
 def arrivals(tuples: int) -> Arrivals:
-    """Blocks begin where a window begins, and no later block does for a long time: 490 is no multiple of 60."""
+    """The first block begins with a window. The next blocks do not, because 490 is not a multiple of 60."""
     rng = np.random.default_rng(12)
     since = np.arange(tuples) * SPACING
     order = Blocks(BLOCK).order(since, rng)

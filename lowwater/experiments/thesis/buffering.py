@@ -1,17 +1,17 @@
 """TH Fig. 6-10: WID against buffering, for a maximum over the last 4000 rows, with SLIDE from 1 to 4000 rows.
 
-Buffering is what in-order systems do: it keeps the rows, and for each window materialises the extent and computes the
-aggregate over it. WID adds a tuple to the partial of each window it is in. Windows are over row numbers, which come in
-order. With r = RANGE/SLIDE, a tuple costs so many operations:
+In-order systems use buffering: they keep the rows, and for each window they materialise the extent and compute the
+aggregate over it. WID adds a tuple to the partial of each of its windows. Windows are over row numbers, which come in
+order. With r = RANGE/SLIDE, the operations per tuple are:
 
     buffering     1 to keep it, then for each of its r windows 1 to copy it into the extent and 1 to aggregate it there
     WID           1 to tag it with its ids, then for each of its r windows 1 to aggregate it
 
-Operations are those of taking tuples one by one, as the thesis does. Time is the processor time of lowwater's operators
-over batches read from a parquet file in memory. They aggregate whole columns, and lowwater's WID first reduces what a
-batch brings to panes: it does less than the count says, most so where a SLIDE has many rows. Left without that and
-given each tuple by itself (`by_tuple` in the csv) WID touches as many pairs of tuple and window as buffering does, and
-takes about its time: what buffering does twice is cheap in columns.
+Operations are counted as if tuples were taken one by one, as in the thesis. Time is the processor time of lowwater's
+operators over batches read from a parquet file in memory. They aggregate whole columns, and lowwater's WID first
+reduces a batch to panes. So it does fewer operations than counted, especially if a SLIDE has many rows. If it does not
+reduce and takes each tuple by itself (`by_tuple` in the csv), WID touches as many pairs of tuple and window as
+buffering and takes about the same time, because the second operation of buffering is cheap on columns.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ from lowwater.state.store import Store
 from lowwater.windows.context_free import Sliding
 
 CLAIM = (
-    "WID evaluates a sliding maximum over 4000 rows with fewer operations than buffering, and relatively fewer the "
-    "larger RANGE/SLIDE is. In time lowwater's WID, which reduces tuples to panes first, is faster than buffering from "
-    "RANGE/SLIDE = 20 on, and the time saved grows with RANGE/SLIDE up to 4000; with less overlap they are close, "
+    "WID evaluates a sliding maximum over 4000 rows with fewer operations than buffering, and the ratio grows with "
+    "RANGE/SLIDE. In time, lowwater's WID, which first reduces tuples to panes, is faster than buffering from "
+    "RANGE/SLIDE = 20 on, and the time saved grows with RANGE/SLIDE up to 4000. With less overlap the times are close, "
     "and buffering may be faster."
 )
 RANGE = 4000
 SLIDES = {"tiny": (4000, 200, 40, 10), "full": (4000, 1000, 400, 200, 100, 40, 20, 10, 4, 1)}
 OVERLAPPING = 20
-"""RANGE/SLIDE from which times are judged."""
+"""The smallest RANGE/SLIDE for which times are judged."""
 PAIRS = {"tiny": 1_000_000, "full": 6_000_000}
-"""Pairs of a tuple and a window in a run, about: where tuples have more windows, fewer of them are read."""
+"""The approximate number of pairs of a tuple and a window in a run. If tuples have more windows, fewer are read."""
 TUPLES = {"tiny": (8000, 20_000), "full": (8000, 100_000)}
-"""The fewest and the most that are read: two extents, and enough for a steady time."""
+"""The smallest and the largest number of tuples: two extents, and enough for a steady time."""
 PAIRS_IN_BATCH = 4_000_000
 MOST_IN_BATCH = 4000
-"""A batch has so many tuples, fewer where they have very many windows: both techniques hold all pairs of a batch."""
+"""The tuples per batch; fewer if tuples have very many windows, because both techniques hold all pairs of a batch."""
 REPEATS = {"tiny": 1, "full": 5}
 Read = Callable[[pa.Table], Batch | Reduced]
 
 
 @dataclass(frozen=True)
 class Point:
-    """One SLIDE. Operations are for a tuple, times in milliseconds for 10,000 tuples; the scan is part of each."""
+    """One SLIDE. Operations are per tuple, times in milliseconds per 10,000 tuples, including the scan."""
 
     slide: int
     tuples: int
@@ -88,12 +88,12 @@ def reproduce(size: str, out: Path) -> Outcome:
 
 
 def measure(slide: int, size: str) -> Point:
-    """Medians of several runs, as in the thesis; the techniques take turns, so that all meet the same machine."""
+    """Medians of several runs, as in the thesis. The techniques take turns, so that the machine's load affects all."""
     tuples = int(np.clip(PAIRS[size] * slide // RANGE, *TUPLES[size]))
     file = bids(tuples, min(MOST_IN_BATCH, PAIRS_IN_BATCH * slide // RANGE))
-    wid, buffering = asked(file, slide, "wid"), asked(file, slide, "buffer")
+    wid, buffering = spec_of(file, slide, "wid"), spec_of(file, slide, "buffer")
     bucket = Bucket(wid.what)
-    # Where windows do not overlap, a tuple has one window: reducing by pane is all that WID does.
+    # If windows do not overlap, a tuple has one window, and reducing by pane is all that WID does.
     each: Read = Batch if slide >= RANGE else lambda rows: Reduced(tuple_by_tuple(rows, bucket))
     ways: dict[str, tuple[AggregateSpec, Read]] = {
         "wid": (wid, Batch),
@@ -104,7 +104,7 @@ def measure(slide: int, size: str) -> Point:
     for _ in range(REPEATS[size]):
         took["scan"].append(scan(file))
         done = {name: run(file, *way) for name, way in ways.items()}
-        assert all(answers.equals(done["wid"][1]) for _, answers in done.values()), "all must give the same windows"
+        assert all(answers.equals(done["wid"][1]) for _, answers in done.values()), "all must return the same windows"
         for name, (seconds, _) in done.items():
             took[name].append(seconds)
     first, last = Sliding(RANGE, slide).bounds(np.arange(tuples))
@@ -114,7 +114,7 @@ def measure(slide: int, size: str) -> Point:
 
 
 def bids(tuples: int, batch: int) -> pa.Buffer:
-    """Prices of bids by row number, as a file in row groups of a batch."""
+    """Prices of bids by row number, as a parquet file with one row group per batch."""
     rng = np.random.default_rng(10)
     rows = pa.table({"row": np.arange(tuples), "price": rng.integers(100, 1_000_000, tuples)})
     sink = pa.BufferOutputStream()
@@ -122,7 +122,8 @@ def bids(tuples: int, batch: int) -> pa.Buffer:
     return sink.getvalue()
 
 
-def asked(file: pa.Buffer, slide: int, strategy: str) -> AggregateSpec:
+def spec_of(file: pa.Buffer, slide: int, strategy: str) -> AggregateSpec:
+    """The spec of the query with this SLIDE and strategy."""
     rows = pq.read_schema(pa.BufferReader(file)).empty_table()
     stream = lw.stream(rows, name="bids", progress="row", disorder=0)
     return aggregation(stream.window(range=RANGE, slide=slide).agg(strategy=strategy, most=lw.max("price")))
@@ -141,7 +142,7 @@ def scan(file: pa.Buffer) -> float:
 
 
 def run(file: pa.Buffer, spec: AggregateSpec, read: Read) -> tuple[float, pa.Table]:
-    """Seconds and answers. Each batch is followed by the punctuation of its last row."""
+    """Runs an aggregation. Returns seconds and answers. Punctuation up to its last row follows each batch."""
     operator = spec.open(Store(), 1)
     out: list[Message] = []
     begun = time.process_time()
@@ -154,7 +155,7 @@ def run(file: pa.Buffer, spec: AggregateSpec, read: Read) -> tuple[float, pa.Tab
 
 
 def holds(points: list[Point]) -> bool:
-    """Points by rising overlap."""
+    """Whether the claim holds for these points, in order of rising overlap."""
     ratios = [point.buffering_operations / point.wid_operations for point in points]
     judged = [point for point in points if point.overlap >= OVERLAPPING]
     fewer = ratios[0] > 1 and all(before < after for before, after in pairwise(ratios))
@@ -171,7 +172,7 @@ def measured(points: list[Point]) -> dict[str, float]:
 
 
 def panels(points: list[Point]) -> list[Panel]:
-    """The paper's axes, on logarithmic scales: its overview and the part of it that it shows enlarged are both seen."""
+    """The axes of the paper, on logarithmic scales, which show both its overview and its enlarged part."""
     slides = [point.slide for point in points]
     times = {"buffering": "buffering", "WID, tuple by tuple": "by_tuple", "WID": "wid", "scan": "scan"}
     counted = {"buffering": "buffering_operations", "WID": "wid_operations"}

@@ -1,4 +1,4 @@
-"""Figures of curves: panels one above the other, each with its axes and a line a technique."""
+"""Figures of curves: panels one above the other, each with its axes and one line per technique."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Curve:
-    """A line, or a mark where there is one point only; `names` are written beside the points."""
+    """A line, or a mark if there is only one point. `names` are written next to the points."""
 
     label: str
     x: Sequence[float]
@@ -19,7 +19,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """What the axes say, and the curves between them; `scale` is linear, log or symlog, of x and of y."""
+    """The labels of the axes, and the curves. `scale` is linear, log or symlog, for x and for y."""
 
     x: str
     y: str

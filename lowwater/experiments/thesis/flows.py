@@ -1,8 +1,8 @@
 """Links that carry the two directions of the same flows, and the join that pairs them (TH Q7-2, Q8-3, Q8-4).
 
-A flow is two ends, each an address and a port. Packets of generate.packets draw their ends anew every time, so that no
-two of them would meet; here every packet is of one of a given number of flows, all equally likely, and on the links
-that lead `back` source and destination change places. The more flows, the fewer pairs.
+A flow has two ends, each an address and a port. generate.packets draws new ends for every packet, so that no two
+packets would join. Here every packet belongs to one of a fixed number of flows, all equally likely, and on the links in
+`back` source and destination are swapped. The more flows, the fewer pairs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEED = 7
 def both_ways(
     rows: int, seconds: int, names: Sequence[str], back: Sequence[str], flows: int, quiet: float
 ) -> list[Link]:
-    """Seeded packets of all links, in step, each in order of time; the first has the part `quiet` of them.
+    """Seeded packets of all links, in step and in order of time. The first link has the fraction `quiet` of them.
 
     >>> one, other = both_ways(200, 10, ["M1", "M2"], ["M2"], flows=3, quiet=0.5)
     >>> ends = [set(zip(*(link.rows[name].to_pylist() for name in on))) for link, on in ((one, FORTH), (other, BACK))]

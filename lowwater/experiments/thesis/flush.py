@@ -1,28 +1,30 @@
-"""TH Fig. 8-7 and Table 8-1: the highest packet rate that a low-level table bears, in order and out of order.
+"""TH Fig. 8-7 and Table 8-1: the highest packet rate that a low-level table sustains, in order and out of order.
 
-The thesis counts packets by pair of addresses and minute (Q8-1) and raises the rate until packets are lost: they wait
-in a ring buffer while the table sends partials, and the order-preserving table (IOP) sends a whole window at once when
-two partials of the next one collide. Out of order (OOP) old partials leave one by one, lazily or by slow flush.
+The thesis counts packets by pair of addresses and minute (Q8-1) and raises the rate until packets are lost. Packets
+wait in a ring buffer while the table emits partials. The order-preserving table (IOP) emits a whole window at once when
+two partials of the next window collide. Out of order (OOP), old partials leave one by one, lazily or by slow flush.
 
-Here the operators are real and the machine is counted. Every configuration runs through lowwater's SubAggregation,
-which tells how many partials leave at which packet. A packet is 1 unit of work and an output `OUTPUT` units; packets
-come evenly spaced, are worked on one after the other, and at most `RING` of them may wait. The highest rate follows
-exactly from the outputs: a stretch of packets i..k must not bring more work than fits between the arrival of packet i
-and that of packet k + RING. Nor may the rate exceed what the machine does on average. Utilisation is the share of the
-time that is worked at that rate.
+Here the operators are real, and the machine is simulated. Every configuration runs through lowwater's SubAggregation,
+which reports how many partials leave at which packet. A packet is 1 unit of work and an output `OUTPUT` units. Packets
+arrive evenly spaced and are processed one after the other, and at most `RING` of them can wait. The highest rate
+follows exactly from the outputs: a sequence of packets i..k must not bring more work than fits between the arrival of
+packet i and that of packet k + RING, and the rate must not exceed the average speed of the machine. Utilisation is the
+busy share of the time at that rate.
 
-The three constants come from what the text quotes: UNIT and OUTPUT from IOP with 520K groups and tables of 1 and 2
-times that (300K packets/s at 51 %, 350K at 50 %: 1.70 and 1.43 us a packet, with the 0.377 and 0.226 outputs a packet
-counted here), RING from IOP with 260K groups and a table of 2 (400K packets/s). All else follows from the counts.
+The three constants come from numbers in the text. UNIT and OUTPUT are from IOP with 520K groups and tables of 1 and 2
+times that (300K packets/s at 51 %, 350K at 50 %: 1.70 and 1.43 us per packet, with the 0.377 and 0.226 outputs per
+packet counted here). RING is from IOP with 260K groups and a table of 2 (400K packets/s). Everything else follows from
+the counts.
 
-Flows are drawn evenly. A window is a number of packets, as of a minute at 400K packets/s, whatever the rate. Groups,
-window and ring are divided by SCALE: they are all the lengths there are, so rates do not depend on it but for noise.
+Flows are drawn evenly. A window is a fixed number of packets, that of a minute at 400K packets/s, at any rate. Groups,
+window and ring are divided by SCALE. There are no other lengths, so rates do not depend on SCALE, except for noise.
 
-That order costs rate, and never gains any, comes from the counts; how much it costs comes from the constants. With a
-ring twice as large, or outputs at half the price, OOP with a table of 2 gains 2 % at most at 260K groups, and 1.6 to
-1.9 times instead of 2.8 at 520K; the csv has both rates. What is not reproduced: in Table 8-1 OOP works 91 % of the
-time or more everywhere, here 81 % with the most groups and the largest table, since the first packets of a window drive
-out an old partial each; and slow flush gains nothing over lazy, since every group comes again long before its turn.
+The counts show that order costs rate and never gains any. The constants determine how much it costs. With a ring twice
+as large, or outputs at half the cost, OOP with a table of 2 gains 2 % at most at 260K groups, and 1.6 to 1.9 times
+instead of 2.8 at 520K; the csv has both rates. Two things are not reproduced. In Table 8-1, OOP is busy 91 % of the
+time or more everywhere; here it is 81 % with the most groups and the largest table, because each of the first packets
+of a window evicts an old partial. And slow flush gains nothing over lazy flush, because every group occurs again long
+before its turn.
 """
 
 from __future__ import annotations
@@ -42,29 +44,30 @@ from lowwater.operators.sub_aggregation import Eager, Evictions, Lazy, Slow, Sub
 from lowwater.windows.context_free import Sliding
 
 CLAIM = (
-    "With many groups and a table large enough for them, a low-level table without an output order bears a much higher "
-    "packet rate than an order-preserving one, with few groups the same. At its highest rate the order-preserving one "
-    "then leaves the processor idle most of the time, the more so the more groups and entries there are. (Work is "
-    "counted, on the evictions of the real operator; what a packet and an output cost and the size of the ring buffer "
-    "are fitted to three rates that the thesis quotes, and how large the gain is hangs on them.)"
+    "With many groups and a table large enough for them, a low-level table without an output order sustains a much "
+    "higher packet rate than an order-preserving one; with few groups the rates are the same. At its highest rate the "
+    "order-preserving table then leaves the processor idle most of the time, the more so the more groups and entries "
+    "there are. (Work is counted, on the evictions of the real operator. The cost of a packet, the cost of an output "
+    "and the size of the ring buffer are fitted to three rates that the thesis quotes, and the size of the gain "
+    "depends on them.)"
 )
 GROUPS = (66_000, 130_000, 260_000, 520_000)
 TABLES = {"1/2": 0.5, "1": 1.0, "2": 2.0}
-"""Entries of the table by group."""
+"""The entries of the table per group."""
 POLICIES = {"IOP": Eager(), "OOP": Lazy(windows=2), "OOP (sf)": Slow(windows=2, every=160)}
 UNIT = 1.02e-6
-"""Seconds of a packet."""
+"""The seconds of work per packet."""
 OUTPUT = 1.76
-"""Units of an output."""
+"""The units of work per output."""
 RING = 147_000
 PACKETS = 24_000_000
 WARM, MEASURED = 3, 2
-"""Windows before the clock starts, so that the bound of two windows has had its say, and those that are timed."""
+"""The windows before the measurement, so that the bound of two windows has taken effect, and the windows measured."""
 SCALE = {"tiny": 256, "full": 32}
 BATCH = 1 << 18
 SCHEMA = pa.schema({"window": pa.int64(), "flow": pa.int64()})
 QUOTED = (260_000, "2")
-"""The text gives 400K packets/s for IOP, 760K and 800K for OOP."""
+"""The text states 400K packets/s for IOP, 760K and 800K for OOP."""
 THESIS: dict[str, dict[str, tuple[float, ...]]] = {
     "IOP": {"1/2": (99, 99, 99, 68), "1": (95.5, 97, 70.5, 51), "2": (96.3, 85, 55.6, 50)},
     "OOP": {"1/2": (99, 99, 99, 95.6), "1": (98.8, 99, 99, 94), "2": (97.2, 97.9, 95.2, 95.6)},
@@ -77,16 +80,16 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Point:
-    """What one configuration bears. `rate` is in packets a second."""
+    """The results of one configuration. `rate` is in packets per second."""
 
     rate: float
     wide_rate: float
-    """The rate if twice as many packets might wait."""
+    """The rate if twice as many packets can wait."""
     cheap_rate: float
-    """The rate if an output were half the work."""
+    """The rate if an output is half the work."""
     utilisation: float
     outputs: float
-    """Partials sent for each packet, on average."""
+    """The average number of partials emitted per packet."""
     evictions: Evictions
 
 
@@ -101,7 +104,7 @@ def reproduce(size: str, out: Path) -> Outcome:
             for policy in POLICIES:
                 points[groups, table, policy] = measure(packets, int(groups * entries), policy, SCALE[size])
     rows = [
-        (*key, *told(p), THESIS[key[2]][key[1]][GROUPS.index(key[0])], SCALE[size], *vars(p.evictions).values())
+        (*key, *columns_of(p), THESIS[key[2]][key[1]][GROUPS.index(key[0])], SCALE[size], *vars(p.evictions).values())
         for key, p in points.items()
     ]
     rates = ("rate", "rate_ring_doubled", "rate_output_halved")
@@ -111,13 +114,14 @@ def reproduce(size: str, out: Path) -> Outcome:
     return Outcome(holds(points), measured(points), csv, draw(points, out / "TH-8-7.png"))
 
 
-def told(point: Point) -> list[float]:
+def columns_of(point: Point) -> list[float]:
+    """The values of a point for the csv, rounded."""
     rates = (point.rate, point.wide_rate, point.cheap_rate)
     return [*map(round, rates), round(point.utilisation, 4), round(point.outputs, 4)]
 
 
 def measured(points: Points) -> dict[str, float]:
-    """The quoted point and the ends of the axis: rates in packets a second, and utilisations."""
+    """Rates in packets per second, and utilisations, at the quoted point and at both ends of the axis."""
     named = {"quoted": QUOTED, "few": (GROUPS[0], "2"), "many": (GROUPS[-1], "2")}
     rates = {f"{at}_{p}_rate": round(points[*key, p].rate) for at, key in named.items() for p in POLICIES}
     many = {p: points[GROUPS[-1], "2", p] for p in POLICIES}
@@ -133,7 +137,7 @@ def measured(points: Points) -> dict[str, float]:
 
 
 def holds(points: Points) -> bool:
-    """The rates of OOP over IOP, and where the processor idles. "Much" is half as much again; quoted is 1.9 times."""
+    """Whether the claim holds: the rates of OOP over IOP, and idle time. "Much higher" means 1.5 times or more."""
     many, out_of_order = GROUPS[-1], ("OOP", "OOP (sf)")
     crowded = ((many, "1"), (many, "2"), QUOTED)
     higher = all(points[*at, p].rate > 1.5 * points[*at, "IOP"].rate for at in crowded for p in out_of_order)
@@ -147,7 +151,7 @@ def holds(points: Points) -> bool:
 
 
 def falling(values: list[float]) -> bool:
-    """Falling as far as two digits tell: saturated is saturated."""
+    """Whether values do not rise, to two digits."""
     rounded = [round(value, 2) for value in values]
     return rounded == sorted(rounded, reverse=True)
 
@@ -167,10 +171,10 @@ def measure(packets: pa.Table, entries: int, policy: str, scale: int) -> Point:
 
 
 def highest_rate(work: npt.NDArray[np.floating[Any]], ring: float) -> float:
-    """Packets a unit of time: the least of the average and, over all i <= k, (k - i + ring) / work(i..k).
+    """Packets per unit of time: the minimum of the average and, over all i <= k, of (k - i + ring) / work(i..k).
 
-    A rate at which some stretch does not fit is replaced by the rate of the worst stretch, until all fit (Dinkelbach):
-    the rates fall, and the last is exact.
+    If some sequence does not fit at a rate, the rate is replaced by that of the worst sequence, until all fit
+    (Dinkelbach). The rates fall, and the last one is exact.
 
     >>> highest_rate(np.array([1.0, 1.0, 9.0, 1.0]), 2)  # 9 units, in which 2 packets may come
     0.2222222222222222
@@ -198,7 +202,7 @@ def _packets(groups: int, scale: int) -> pa.Table:
 
 
 def draw(points: Points, file: Path) -> Path:
-    """The paper's axes: the rate by number of groups, a line a configuration; below it the table as lines."""
+    """The axes of the paper: the rate by number of groups, one line per configuration. Below it, Table 8-1 as lines."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 9), layout="constrained")

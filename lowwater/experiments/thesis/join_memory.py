@@ -1,23 +1,24 @@
-"""TH Fig. 7-6 and 7-7 (printed as 7-7 and 7-8 in its text): OA-Join against joins that keep the order of results.
+"""TH Fig. 7-6 and 7-7 (printed as 7-7 and 7-8 in its text): OA-Join compared with joins that preserve order.
 
-Q7-2 counts, in each minute of M1, the pairs of packets of M1 and M2 that are of one flow, in opposite directions and at
-most n seconds apart. M1 and M2 are in order and in step. The join is one of three, the count behind it the same:
+Q7-2 counts, per minute of M1, the pairs of packets of M1 and M2 that belong to one flow, in opposite directions and at
+most n seconds apart. M1 and M2 are in order and in step. The join is one of three; the count behind it is the same:
 
-    OA-Join   gives pairs as it finds them; the count does not mind their order
+    OA-Join   emits pairs as it finds them; the count does not depend on their order
     OPOB      order-preserving, output-buffered: pairs wait until their place in the order is known
-    OPIB      order-preserving, input-buffered: packets of M1 wait until all they can join has come
+    OPIB      order-preserving, input-buffered: packets of M1 wait until all their partners have come
 
-Memory      the most bytes held by join and count at the end of a stretch of the stream (links.py), as state is written
-Latency     from the punctuation that lets a minute be answered to the answer: median, in milliseconds of work
-Time        work of the whole run, the median of runs in which the techniques take turns
+Memory      the most bytes held by join and count at the end of a time slice of the stream (links.py), as written
+Latency     from the punctuation that closes a minute to its answer: the median, in milliseconds of processor time
+Time        processor time of the whole run, the median of runs in which the techniques take turns
 
-State is written after each stretch, as on Spark after each micro-batch. Time includes that; the csv has it by itself,
-too. Latency hangs on it. The count lays what it gets aside and sorts it into its state when that is written. OA-Join
-gives its pairs in many small batches, OPOB one a punctuation; in a run that never writes, all of them lie aside when a
-minute is answered, and then OA-Join's answers come later than OPOB's. `unwritten_latency_ms` is that of such a run.
+State is written after each time slice, as on Spark after each micro-batch. Time includes the writing, which the csv
+also has separately. Latency depends on the writing: the count collects its input and sorts it into its state when the
+state is written. OA-Join emits pairs in many small batches, OPOB in one batch per punctuation. In a run that never
+writes, all batches are still unsorted when a minute is answered, and then OA-Join answers later than OPOB.
+`unwritten_latency_ms` is the latency of such a run.
 
-Work is processor time, so that other programs on the machine count little. The thesis has 4000 packets a second; here
-it is a fifth, and so many flows that a packet has about n partners.
+Processor time is little affected by other programs on the machine. The thesis has 4000 packets per second. Here it is a
+fifth of that, with so many flows that a packet has about n partners.
 """
 
 from __future__ import annotations
@@ -46,25 +47,25 @@ from lowwater.state.store import Store
 
 OUTPUT_CLAIM = (
     "For a count over a sliding-window join, OA-Join holds less than a join that buffers its output to keep order, for "
-    "every window of 1 to 9 s, in packets the more so the wider it is, in bytes more so for 9 s than for 1 (between, "
-    "packets that have left and are not yet cleared away make a difference). It takes no more time (to 15 %, which is "
-    "noise here), for 9 s less. Where state is written after every micro-batch, the count answers sooner after the "
-    "punctuation, for every window, and more so for 9 s than for 1. (Where it is never written, the count behind "
-    "OA-Join has many small batches to put together and answers later, for wide windows several times; that is told "
-    "and not judged.)"
+    "every window of 1 to 9 s. In packets the difference grows with the window; in bytes it is larger for 9 s than for "
+    "1 s (for windows between, removed packets that are still stored make a difference). It takes no more time (to "
+    "15 %, which is noise here), and less for 9 s. If state is written after every micro-batch, the count answers "
+    "sooner after the punctuation for every window, and the gain is larger for 9 s than for 1 s. (If state is never "
+    "written, the count behind OA-Join has to combine many small batches and answers later, several times later for "
+    "wide windows; that is reported but not judged.)"
 )
 INPUT_CLAIM = (
-    "For the same count OA-Join holds less than a join that buffers its input to give results in order, for every "
+    "For the same count, OA-Join holds less than a join that buffers its input to emit results in order, for every "
     "window, in packets and in bytes. (The thesis finds slightly less; here it is about a third fewer packets, as "
-    "follows from the windows: those of 2n seconds against 3n.)"
+    "follows from the windows: 2n seconds instead of 3n.)"
 )
 OA, OPOB, OPIB = "OA-Join", "OPOB", "OPIB"
 KINDS: dict[str, type[OAJoin]] = {OA: OAJoin, OPOB: OPOBJoin, OPIB: OPIBJoin}
 WINDOWS = {"tiny": (1, 5, 9), "full": (1, 3, 5, 7, 9)}
 RATE = {"tiny": 100, "full": 800}
-"""Packets of a link in a second."""
+"""The packets of a link per second."""
 SECONDS = 130
-"""Two minutes, and until the second can be answered for the widest window."""
+"""Two minutes, plus the time until the second minute can be answered for the widest window."""
 STRETCH = {"tiny": 5 * SECOND, "full": SECOND}
 REPEATS = {"tiny": 1, "full": 3}
 NOISE = 1.15
@@ -72,7 +73,7 @@ NOISE = 1.15
 
 @dataclass(frozen=True)
 class Held:
-    """The most held by one technique for one n."""
+    """The most state held by one technique for one n."""
 
     technique: str
     n: int
@@ -82,7 +83,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Point(Held):
-    """With times: medians of several runs."""
+    """The state and the times, which are medians of several runs."""
 
     latency_ms: float
     unwritten_latency_ms: float
@@ -93,7 +94,7 @@ class Point(Held):
 
 @dataclass
 class Run:
-    """One run. Times are in seconds of work."""
+    """One run. Times are in seconds of processor time."""
 
     answers: pa.Table
     rows: int = 0
@@ -123,12 +124,12 @@ def reproduce_input(size: str, out: Path) -> Outcome:
 
 
 def packets(size: str) -> list[Link]:
-    """A packet has rate * 2n / flows partners, which is n."""
+    """The packets of both links. A packet has rate * 2n / flows = n partners."""
     return both_ways(2 * RATE[size] * SECONDS, SECONDS, ["M1", "M2"], ["M2"], 2 * RATE[size], 0.5)
 
 
 def chain(what: WindowJoin, technique: str) -> list[Operator]:
-    """The join, and the count behind it, which progresses on the time of M1."""
+    """The join and the count behind it, which progresses on the time of M1."""
     pairs = lw.stream(what.result_schema().empty_table(), name="pairs", progress="M1_ts", disorder=lw.ordered())
     return [KINDS[technique](what), pairs.window(range="1 minute").agg(n=lw.count()).plan.spec.open(Store(), 1)]
 
@@ -151,21 +152,21 @@ def measure(n: int, links: Sequence[Link], size: str) -> list[Point]:
 
 
 def timed(operators: list[Operator], links: Sequence[Link], every: int, write: bool = True) -> Run:
-    """What follows from the end of the stream is no latency: no punctuation on time triggers it."""
+    """Runs and measures a chain. Answers at the end of the stream count no latency: no time punctuation causes them."""
     answers: list[pa.Table] = []
     latency: list[float] = []
     found = Run(pa.table({}))
     for stretch in stretches(links, every):
         begun = time.process_time()
         for port, message in stretch:
-            asked = time.process_time()
-            given = [one.rows for one in through(operators, port, message) if isinstance(one, Batch)]
-            latency += [time.process_time() - asked] if given and message != ALL else []
-            answers += given
+            since = time.process_time()
+            closed = [one.rows for one in through(operators, port, message) if isinstance(one, Batch)]
+            latency += [time.process_time() - since] if closed and message != ALL else []
+            answers += closed
         worked = time.process_time()
         found.working += worked - begun
         if write:
-            held = [operator.held() for operator in operators]  # which encodes all that is not yet encoded
+            held = [operator.held() for operator in operators]  # encodes everything that is not encoded yet
             found.rows = max(found.rows, sum(h.rows for h in held))
             found.bytes = max(found.bytes, sum(h.bytes for h in held))
             found.writing += time.process_time() - worked
@@ -177,7 +178,7 @@ def timed(operators: list[Operator], links: Sequence[Link], every: int, write: b
 
 
 def ratios(points: Sequence[Held], number: str, other: str) -> list[float]:
-    """OA-Join over another, for each n."""
+    """OA-Join divided by another technique, for each n."""
     of = {(p.technique, p.n): getattr(p, number) for p in points}
     return [of[OA, n] / of[other, n] for n in dict.fromkeys(p.n for p in points)]
 
@@ -202,7 +203,7 @@ def panel(points: Sequence[Held], number: str, label: str) -> Panel:
 
 
 def outcome(id: str, points: Sequence[Held], holds: bool, panels: Sequence[Panel], out: Path) -> Outcome:
-    """What is told is OA-Join over each other, for the narrowest and the widest window."""
+    """The outcome. `measured` is OA-Join divided by each other technique, for the narrowest and the widest window."""
     table = write_csv(out / f"{id}.csv", list(vars(points[0])), [tuple(vars(point).values()) for point in points])
     ends = {0: points[0].n, -1: points[-1].n}
     others = [name for name in dict.fromkeys(p.technique for p in points) if name != OA]

@@ -3,26 +3,28 @@
 Both queries pair packets of one flow and opposite directions within the same window:
 
     Q8-3 (Fig. 8-9)    (A union B) with (C union D), windows of 10 s; B and D come 0 to 100 s after A and C
-    Q8-4 (Fig. 8-10)   M1 with (M2 union C), windows of a minute; C has hardly any packets and comes 0 to 10 s late
+    Q8-4 (Fig. 8-10)   M1 with (M2 union C), windows of a minute; C has hardly any packets and is 0 to 10 s late
 
     oop_meld_oajoin    packets pass the union at once and wait in the join
-    iop_merge_oajoin   packets of the faster link wait in the union until they can pass in order, then in the join
-    oop_meld_clearing  the first, with a join that clears away at once what has left it, as Fig. 7-1 does
-    iop_merge_opib     the second, with a join that takes its first input in order and gives its results in order
+    iop_merge_oajoin   packets of the faster link wait in the union until they can pass in order, and then in the join
+    oop_meld_clearing  the first, with a join that deletes removed packets at once, as in Fig. 7-1
+    iop_merge_opib     the second, with a join that takes its first input in order and emits its results in order
 
-In Fig. 8-9 the third tells what the index by flow costs. OA-Join only crosses out packets that leave, and
-rewrites parts of its state when more is gone than is left; with skew parts are large and span much time, and what is
-crossed out in them costs more than the index. How much depends on where the ends of parts fall, so on rate and skew.
+In Fig. 8-9, the third technique shows the cost of the index by flow. OA-Join only flags packets that leave, and
+rewrites parts of its state when more than half of it is removed. With skew, parts are large and span much time, and the
+removed packets in them cost more than the index. How much depends on where the ends of parts fall, and so on rate and
+skew.
 
-In Fig. 8-10 the fourth is what the thesis argues about: out of order, M2 is purged sooner. M1 is ahead of the union. A
-join in order works on M1 only as far as the union has come, and keeps M2 until it has. If the join purges M2 by what
-has arrived of M1, as OA-Join does also behind Merge, the last packets of M2 still stay a little longer; but the most is
-held at the end of a window, and there it makes no difference where M2 waits. Only the average shows it, and is in the
-csv. (In Q8-3 both inputs of the join are held up alike, and order in the join costs nothing more.)
+In Fig. 8-10, the fourth technique is the one that the thesis argues about: out of order, M2 is purged sooner. M1 is
+ahead of the union. An in-order join processes M1 only as far as the union has progressed, and keeps M2 until then. If
+the join purges M2 by the arrival of M1, as OA-Join also does behind Merge, the last packets of M2 still stay a little
+longer. But the largest state is at the end of a window, and there it makes no difference where M2 waits. Only the
+average shows the difference; it is in the csv. (In Q8-3 both inputs of the join are delayed equally, and order in the
+join has no further cost.)
 
-Held is the most at the end of any stretch of the stream; see links.py. Rates are a 50th of those of the thesis in
-Fig. 8-9 and a 10th in Fig. 8-10. There is one partner or less for a packet, so that results, which nobody holds, do not
-take the time.
+The state held is the maximum over the ends of all time slices of the stream; see links.py. Rates are a 50th of those of
+the thesis in Fig. 8-9 and a 10th in Fig. 8-10. A packet has at most about one partner, so that results, which no
+operator holds, take little time.
 """
 
 from __future__ import annotations
@@ -47,18 +49,19 @@ from lowwater.operators.rowwise import Project
 from lowwater.windows.context_free import Sliding
 
 SKEW_CLAIM = (
-    "For a tumbling-window join of two unions, in-order and out-of-order processing hold the same packets, the one in "
-    "the unions and the other in the join, whatever the skew. Where the join clears away at once what has left it, "
-    "out-of-order processing needs at most 20 % more bytes, as in the thesis, and for a skew of half a window or less "
-    "10 %. (lowwater's join, as it ships, rewrites state only when more of it is gone than is left: it needs more than "
-    "that, but not more than twice as much.)"
+    "For a tumbling-window join of two unions, in-order and out-of-order processing hold the same packets at any skew, "
+    "the former in the unions and the latter in the join. If the join deletes removed packets at once, out-of-order "
+    "processing needs at most 20 % more bytes, as in the thesis, and at most 10 % more for a skew of half a window or "
+    "less. (lowwater's own join rewrites its state only when more than half of it is removed. It needs more bytes than "
+    "that, but at most twice as many as in-order processing.)"
 )
 DELAY_CLAIM = (
-    "For a tumbling-window join with a union in which one link is late, the most that out-of-order processing holds "
-    "does not grow with the delay. In-order processing, the join included, holds the packets of both other links for "
-    "that long in addition: never fewer packets than out of order, and more bytes from a delay of 5 s on. (Below that "
-    "fewer, since packets that wait for their turn have no index. With order on the union alone, in front of a join "
-    "that purges by arrival, the most held does not grow either; packets only stay a little longer on average.)"
+    "For a tumbling-window join with a union in which one link is late, the largest state of out-of-order processing "
+    "does not grow with the delay. In-order processing, including the join, also holds the packets of both other links "
+    "for the time of the delay: never fewer packets than out of order, and more bytes from a delay of 5 s on. (Below "
+    "5 s it holds fewer bytes, because packets that wait for their turn have no index. With order in the union alone, "
+    "in front of a join that purges by arrival, the largest state does not grow either; packets only stay a little "
+    "longer on average.)"
 )
 OOP, IOP = "oop_meld_oajoin", "iop_merge_oajoin"
 CLEARING, ORDERED = "oop_meld_clearing", "iop_merge_opib"
@@ -67,25 +70,25 @@ SKEWS = {"tiny": (0, 5, 50, 100), "full": (0, 5, 10, 20, 50, 100)}
 DELAYS = {"tiny": (0, 5, 10), "full": (0, 2, 4, 6, 8, 10)}
 STRETCH = {"tiny": 5 * SECOND, "full": SECOND}
 SKEWED = {"tiny": (100, 150), "full": (200, 150)}
-"""Packets of each link in a second, and seconds."""
+"""The packets of each link per second, and the seconds."""
 DELAYED = {"tiny": (40, 150), "full": (400, 150)}
-"""Packets of M1 and of M2 in a second, and seconds."""
+"""The packets of M1 and of M2 per second, and the seconds."""
 SPARSE = 100
-"""Packets of C, in all."""
+"""The total packets of C."""
 HALF_A_WINDOW = 5
 QUOTED = 1.2
-"""What the thesis gives for the largest overhead."""
+"""The largest overhead that the thesis states."""
 
 
 @dataclass(frozen=True)
 class Point(union_memory.Point):
-    """What one technique holds at one skew, in seconds: at most, and in rows also on average."""
+    """The most state held by one technique at one skew (in seconds), and its average rows."""
 
     average_rows: float
 
 
 class ClearingJoin(OAJoin):
-    """OA-Join that keeps nothing of what has left."""
+    """OA-Join that deletes removed rows at once."""
 
     def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         super().on_punctuation(port, punctuation, emit)
@@ -94,7 +97,7 @@ class ClearingJoin(OAJoin):
 
 
 class UnionsJoined(Operator):
-    """A union for each input of a join, as one operator; its ports are those of the unions, one after the other."""
+    """One union per input of a join, as one operator. Its ports are those of the unions, one after the other."""
 
     def __init__(self, unions: Sequence[Operator], join: Operator) -> None:
         super().__init__()
@@ -119,7 +122,7 @@ class UnionsJoined(Operator):
 
 
 def reproduce_skew(size: str, out: Path) -> Outcome:
-    """There are as many flows as packets of an input in a window, so that a packet has one partner."""
+    """Fig. 8-9. There are as many flows as an input has packets in a window, so that a packet has one partner."""
     rate, seconds = SKEWED[size]
     a, b, c, d = both_ways(4 * rate * seconds, seconds, "ABCD", "CD", 20 * rate, 0.25)
     what = opposite(("M1", "M2"), (a, c), grid=Sliding(10 * SECOND))
@@ -157,10 +160,10 @@ def merge(link: Link) -> Merge:
 
 
 def measure(plans: dict[str, Operator], inputs: Sequence[Link], skew: int, every: int) -> list[Point]:
-    """All techniques over the same arrivals; they must agree."""
+    """Runs all techniques over the same arrivals. They must agree."""
     ran = {technique: run([plan, Project(SELECT)], inputs, every) for technique, plan in plans.items()}
     answers = [one.answers for one in ran.values()]
-    assert all(other.equals(answers[0]) for other in answers), "all must give the same pairs"
+    assert all(other.equals(answers[0]) for other in answers), "all must return the same pairs"
     return [
         Point(technique, skew, one.held.rows, one.held.bytes, round(one.average_rows, 1))
         for technique, one in ran.items()
@@ -168,7 +171,7 @@ def measure(plans: dict[str, Operator], inputs: Sequence[Link], skew: int, every
 
 
 def overhead(points: Sequence[Point], technique: str) -> dict[int, float]:
-    """Bytes over those of IOP, by skew."""
+    """The bytes of a technique divided by those of IOP, by skew."""
     return {p.skew: p.bytes / iop.bytes for p, iop in zip(of(points, technique), of(points, IOP), strict=True)}
 
 
@@ -176,13 +179,13 @@ def skew_holds(points: Sequence[Point]) -> bool:
     rows = [[p.rows for p in of(points, technique)] for technique in (OOP, CLEARING, IOP)]
     lazy, clearing = overhead(points, OOP), overhead(points, CLEARING)
     small = [clearing[skew] for skew in clearing if skew <= HALF_A_WINDOW]
-    skewed = rows[0][-1] > 2 * rows[0][0]  # or there was nothing that had to wait
+    skewed = rows[0][-1] > 2 * rows[0][0]  # otherwise no packets had to wait
     same = all(other == rows[0] for other in rows)
     return skewed and same and max(small) <= 1.1 and max(clearing.values()) <= QUOTED and max(lazy.values()) <= 2
 
 
 def delay_holds(points: Sequence[Point], rate: float) -> bool:
-    """`rate` is that of both busy links, in packets a second."""
+    """Whether the claim holds. `rate` is that of both busy links, in packets per second."""
     oop, iop = of(points, OOP), of(points, IOP)
     flat = all(p.rows <= own[0].rows * 1.01 and p.bytes <= own[0].bytes * 1.01 for own in (oop, iop) for p in own)
     average = {(p.technique, p.skew): p.average_rows for p in points}

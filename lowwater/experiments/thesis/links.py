@@ -1,10 +1,11 @@
-"""Links of a network that are out of step, and the most that a chain of operators holds while their packets arrive.
+"""Links of a network that are out of step, and the state that a chain of operators holds while packets arrive.
 
-The packets of a link come in order, `lag` after their time; links differ in that. Whatever arrives within the same
-stretch of time is one batch a link, and each link ends it with a punctuation: all before the stretch's end, less the
-lag, has come. So progress does not depend on how many packets a link has, and no operator has to wait for a lull.
+The packets of a link arrive in order, `lag` after their time; links differ in their lag. The packets that arrive in the
+same time slice are one batch per link. Each link ends the slice with a punctuation: all packets before the end of the
+slice minus the lag have come. So progress does not depend on the number of packets of a link, and no operator waits for
+a silent link.
 
-What is held is asked of the operators after every stretch: rows, and bytes as state would be written.
+The state of the operators is measured after every slice: in rows, and in bytes as it would be written.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lowwater.operators.base import Batch, Held, Late, Message, Operator
 
 @dataclass(frozen=True)
 class Link:
-    """Packets in order of time, and by how much they arrive later than that."""
+    """Packets in order of time, and the ticks by which they arrive later than their time."""
 
     rows: pa.Table
     lag: int = 0
@@ -34,7 +35,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Ran:
-    """The most that was held by all operators together, the rows on average, and what they answered."""
+    """The most state held by all operators together, their average rows, and their answers."""
 
     held: Held
     answers: pa.Table
@@ -44,7 +45,7 @@ class Ran:
 def links(
     rows: int, seconds: int, names: Sequence[str], quiet: float, hosts: int, columns: Sequence[str]
 ) -> list[Link]:
-    """Seeded packets, all links in step; the first has the part `quiet` of them."""
+    """Seeded packets of links that are in step. The first link has the fraction `quiet` of them."""
     table = packets(
         rows, seconds, seed=8, links=names, quiet=quiet, skew=0, max_delay=0, lull=(0.5, 0.5, 0.5), hosts=hosts
     ).table
@@ -52,7 +53,7 @@ def links(
 
 
 def run(chain: Sequence[Operator], inputs: Sequence[Link], every: int) -> Ran:
-    """Lets the packets arrive at the first operator, a port a link; what one gives out is the input of the next."""
+    """Feeds the packets to the first operator, one port per link. The output of each operator is input of the next."""
     answers: list[pa.Table] = []
     held: list[Held] = []
     for stretch in stretches(inputs, every):
@@ -67,7 +68,7 @@ def run(chain: Sequence[Operator], inputs: Sequence[Link], every: int) -> Ran:
 
 
 def stretches(inputs: Sequence[Link], every: int) -> Iterator[list[tuple[int, Message]]]:
-    """What arrives on which port, in stretches of so many ticks; the last is the end of all."""
+    """The messages of each time slice of `every` ticks, with their ports. The last slice is the end of all links."""
     times = [link.rows.column("ts").cast(pa.int64()).to_numpy() for link in inputs]
     last = max(int(time[-1]) + link.lag for time, link in zip(times, inputs, strict=True))
     at = [0] * len(inputs)
@@ -84,7 +85,7 @@ def stretches(inputs: Sequence[Link], every: int) -> Iterator[list[tuple[int, Me
 
 
 def through(chain: Sequence[Operator], port: int, message: Message) -> list[Message]:
-    """What comes out at the end of a chain when a message comes in."""
+    """The messages that a chain of operators emits for one message."""
     messages = [message]
     for operator in chain:
         out: list[Message] = []

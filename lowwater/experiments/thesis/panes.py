@@ -1,15 +1,16 @@
-"""TH Fig. 6-15: the time of Paned-WID over that of WID, for a sliding-window maximum.
+"""TH Fig. 6-15: the time of Paned-WID divided by that of WID, for a sliding-window maximum.
 
-The thesis varies RANGE and SLIDE of a max query (Q6-2) and so the tuples of a pane and the panes of a window; the scan
-is taken off, only aggregation counts. Here as there SLIDE is one pane and there is no GROUP BY.
+The thesis varies RANGE and SLIDE of a max query (Q6-2), and with them the tuples per pane and the panes per window. The
+time of the scan is subtracted, so only aggregation counts. As in the thesis, SLIDE is one pane and there is no GROUP
+BY.
 
-    WID         every tuple is added to every window it is in: P updates a tuple           TH Eq. 6.3, a' * T a window
+    WID         every tuple is added to each of its windows: P updates per tuple      TH Eq. 6.3, a' * T per window
     Paned-WID   every tuple is added to its pane (PLQ), then every pane to its P windows (WLQ)   Eq. 6.1
 
-Two ratios are measured. Operations are counted exactly, as the algorithms of the thesis would do them tuple by tuple.
-Time is that of lowwater's operators over whole batches in memory: WID is given each tuple by itself, as the Bucket of
-the thesis gives it. (Left to itself lowwater reduces tuples to panes before WID as well, `strategy="wid"` included: the
-benefit of panes is then had before the operator begins. The csv has that time too, as `reduced_wid_seconds`.)
+Two ratios are measured. Operations are counted exactly, as the algorithms of the thesis do them tuple by tuple. Time is
+that of lowwater's operators over whole batches in memory, where WID gets each tuple by itself, as from the Bucket of
+the thesis. (By default lowwater reduces tuples to panes before WID, too, also with `strategy="wid"`, so that WID
+already has the benefit of panes. The csv has that time as `reduced_wid_seconds`.)
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from lowwater.windows.context_free import Sliding
 
 CLAIM = (
     "Panes make a sliding-window maximum cheaper than WID in many cases, more so with more tuples per pane and more "
-    "panes per window; at 20 tuples per pane and 5 panes per window they do about 30 % of the work (counted here as "
-    "aggregate updates; of time only that panes are faster there)."
+    "panes per window. At 20 tuples per pane and 5 panes per window they do about 30 % of the work (counted here as "
+    "aggregate updates; for time, the claim is only that panes are faster there)."
 )
 TUPLES_PER_PANE = (1, 2, 5, 10, 20, 50, 100)
 PANES_PER_WINDOW = (1, 2, 5, 10, 20)
 QUOTED = (20, 5)
-"""The one point that the text puts a number to: about 0.3."""
+"""The only point for which the text states a number: about 0.3."""
 TICKS = 1000
-"""Length of a pane in data time; nothing depends on it."""
+"""The length of a pane in data time. Results do not depend on it."""
 TUPLES = {"tiny": 20_000, "full": 150_000}
-"""The thesis has 15.2 MB of auction bids, about 100 bytes each."""
+"""The thesis has 15.2 MB of auction bids of about 100 bytes."""
 BATCH = 10_000
 REPEATS = {"tiny": 3, "full": 5}
 SCHEMA = pa.schema({"ts": pa.int64(), "len": pa.int64()})
@@ -86,7 +87,7 @@ def reproduce(size: str, out: Path) -> Outcome:
 
 
 def measured(points: list[Point]) -> dict[str, float]:
-    """The quoted point, the far corner where panes gain most, and the near one where they cannot gain."""
+    """The quoted point, the corner where panes gain most, and the corner where they cannot gain."""
     at = {(p.tuples_per_pane, p.panes_per_window): p for p in points}
     far, near = at[TUPLES_PER_PANE[-1], PANES_PER_WINDOW[-1]], at[TUPLES_PER_PANE[0], PANES_PER_WINDOW[0]]
     named = {"quoted": at[QUOTED], "most": far, "least": near}
@@ -119,16 +120,16 @@ def falling(values: Iterable[float]) -> bool:
 
 
 def measure(per_pane: int, per_window: int, tuples: int, repeats: int) -> Point:
-    """The best of several runs each: what is above it is the machine's, not the algorithm's."""
+    """The best of several runs, because longer times come from the load of the machine."""
     rows = _rows(per_pane, tuples)
     window = Sliding(per_window * TICKS, TICKS)
-    specs = {strategy: _asked(rows, window, strategy) for strategy in ("wid", "panes")}
-    # Where a window is one pane, a tuple has one window: reducing by pane is all that WID does.
+    specs = {strategy: _spec(rows, window, strategy) for strategy in ("wid", "panes")}
+    # If a window is one pane, a tuple has one window, and reducing by pane is all that WID does.
     wid = [_run(specs["wid"], rows, whole=per_window == 1) for _ in range(repeats)]
     paned = [_run(specs["panes"], rows, whole=True) for _ in range(repeats)]
     reduced = [_run(specs["wid"], rows, whole=True) for _ in range(repeats)]
-    assert wid[0][1].equals(paned[0][1]), "both must give the same windows"
-    assert wid[0][1].equals(reduced[0][1]), "both must give the same windows"
+    assert wid[0][1].equals(paned[0][1]), "both must return the same windows"
+    assert wid[0][1].equals(reduced[0][1]), "both must return the same windows"
     first, last = window.bounds(rows.column("ts").to_numpy())
     pane = np.unique(window.pane_of(rows.column("ts").to_numpy()))
     of_pane = window.pane_wids(pane)
@@ -142,7 +143,7 @@ def measure(per_pane: int, per_window: int, tuples: int, repeats: int) -> Point:
 
 
 def _rows(per_pane: int, tuples: int) -> pa.Table:
-    """Evenly spaced, so that all panes have as many tuples; shuffled within batches, as neither needs order."""
+    """Evenly spaced tuples, so that all panes have as many; shuffled within batches, because order is not needed."""
     rng = np.random.default_rng(per_pane)
     ts = np.arange(tuples, dtype=np.int64) * TICKS // per_pane
     for at in range(0, tuples, BATCH):
@@ -150,20 +151,20 @@ def _rows(per_pane: int, tuples: int) -> pa.Table:
     return pa.table({"ts": ts, "len": rng.integers(40, 1500, tuples)}, schema=SCHEMA)
 
 
-def _asked(rows: pa.Table, window: Sliding, strategy: str) -> AggregateSpec:
+def _spec(rows: pa.Table, window: Sliding, strategy: str) -> AggregateSpec:
     stream = lw.stream(rows, name="packets", progress="ts", disorder=0)
     return aggregation(stream.window(range=window.range, slide=window.slide).agg(strategy, most=lw.max("len")))
 
 
 def aggregation(query: lw.Query) -> AggregateSpec:
-    """The aggregation that a query ends in, to be run without its inputs."""
+    """The spec of the aggregation at the end of a query, to be run without its inputs."""
     spec = query.plan.spec
     assert isinstance(spec, AggregateSpec)
     return spec
 
 
 def _run(spec: AggregateSpec, rows: pa.Table, whole: bool) -> tuple[float, pa.Table]:
-    """Aggregates all batches, each followed by its punctuation; `whole` lets the operator reduce a batch to panes."""
+    """Aggregates all batches, each followed by its punctuation. With `whole`, the operator reduces batches to panes."""
     operator, bucket = spec.open(Store(), 1), Bucket(spec.what)
     batches = [rows.slice(at, BATCH).combine_chunks() for at in range(0, rows.num_rows, BATCH)]
     upto = [int(batch.column("ts").to_numpy().max()) + 1 for batch in batches]
@@ -178,7 +179,7 @@ def _run(spec: AggregateSpec, rows: pa.Table, whole: bool) -> tuple[float, pa.Ta
 
 
 def tuple_by_tuple(rows: pa.Table, bucket: Bucket) -> Grouped:
-    """Tuples tagged with their windows and not reduced: each is a partial of its own."""
+    """Tuples tagged with their panes and not reduced: each tuple is a partial."""
     ticks, n = bucket.ticks(rows), rows.num_rows
     each = np.arange(n, dtype=np.intp)
     values = [argument(aggregate, rows) for aggregate in bucket.what.distinct]
@@ -187,7 +188,7 @@ def tuple_by_tuple(rows: pa.Table, bucket: Bucket) -> Grouped:
 
 
 def draw(points: list[Point], file: Path) -> Path:
-    """The paper's axes: by tuples per pane, a bar a number of panes per window. The upper half counts operations."""
+    """The axes of the paper: by tuples per pane, one bar per number of panes per window. Operations are above."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 7), layout="constrained")

@@ -1,11 +1,11 @@
 """The data sets DS1 to DS5 of TH Table 6-2: streams whose groups are small, medium and large.
 
-In every window extent a small group has one tuple, a medium one 15 on average and a large one 300. The small groups
-have 1, 3, 5, 7 or 9 percent of the tuples, the medium ones 20 and the large ones the rest; the table gives the
-percentages of groups that follow. Both are told in whole numbers, which leaves room: a mean of 15.5 and, for DS5, a
-share of 9.45 % are within it and give the table to a point.
+In every window extent, a small group has one tuple, a medium group 15 on average, and a large group 300. The small
+groups have 1, 3, 5, 7 or 9 percent of the tuples, the medium groups 20, and the large groups the rest. The table prints
+the resulting percentages of groups. Both are rounded to whole numbers in the thesis. A mean of 15.5 and, for DS5, a
+share of 9.45 % are within that rounding and reproduce the table to one percentage point.
 
-Medium and large groups come again in every extent, with sizes drawn anew; a small one comes once and never again.
+Medium and large groups occur in every extent, with new random sizes. A small group occurs in one extent only.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 SMALL_SHARE = {"DS1": 0.01, "DS2": 0.03, "DS3": 0.05, "DS4": 0.07, "DS5": 0.0945}
-"""The part of the tuples that is in small groups."""
+"""The share of the tuples that are in small groups."""
 MEDIUM_SHARE = 0.2
 MEDIUM = (11, 20)
 LARGE = (200, 400)
-"""Sizes of a group in an extent, from and to, all as likely."""
+"""The smallest and the largest size of a group in an extent. All sizes between are equally likely."""
 TABLE = {"DS1": (39, 51, 10), "DS2": (66, 28, 6), "DS3": (77, 19, 4), "DS4": (82, 15, 3), "DS5": (87, 11, 2)}
-"""Percent of groups that are small, medium and large, as printed."""
+"""The percentages of small, medium and large groups, as printed in the thesis."""
 
 SCHEMA = pa.schema({"ts": pa.int64(), "srcIP": pa.int64(), "len": pa.int32()})
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many groups of each kind there are in an extent of about so many tuples."""
+    """The number of groups of each kind in an extent."""
 
     small: int
     medium: int

@@ -1,12 +1,12 @@
-"""Slack against punctuation from the source: the same arrivals answered both ways, judged by accuracy and latency.
+"""Compares slack with punctuation from the source, over the same arrivals, by accuracy and latency.
 
-    slack k       progress is guessed: no tuple comes more than k behind the largest value seen. Buffering keeps the
-                  extents; a tuple late for one of its extents is dropped from all of them (consistent), or still counts
-                  in those that are open (generous)
-    punctuation   the source says itself what is complete, and WID closes windows by that
+    slack k       progress is estimated: no tuple comes more than k behind the largest value seen. Buffering keeps the
+                  extents. A tuple that is late for one of its extents is dropped from all of them (consistent), or
+                  still counts in those that are open (generous)
+    punctuation   the source punctuates what is complete, and WID closes windows by that
 
-The arrivals are cut after every tuple or punctuation that closes a window. Nothing then waits for the end of a batch:
-the outcome is that of taking tuples one by one. Tuples arrive evenly, so a number of arrivals is a stretch of time.
+The arrivals are cut after every tuple or punctuation that closes a window. So no answer waits for the end of a batch,
+and the outcome is the same as tuple by tuple. Tuples arrive evenly, so a number of arrivals corresponds to a time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ PUNCTUATION = "punctuation"
 
 @dataclass(frozen=True)
 class Judged:
-    """One point of a figure: how windows were closed, and what came of it. Latencies in seconds, the rest in percent.
+    """One point of a figure: how windows were closed, and the measures. Latencies in seconds, the others in percent.
 
-    `latency` takes early answers as not having waited, `shift` as below zero; see accuracy.py.
+    `latency` counts early answers as 0, `shift` as negative; see accuracy.py.
     """
 
     closed_by: str
@@ -48,8 +48,11 @@ class Judged:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Tuples in order of arrival, one every `spacing` ticks, and one window aggregate over them. All windows that end
-    `longest` before the last tuple or sooner are judged: no slack up to that leaves them open at the end."""
+    """Tuples in order of arrival, one every `spacing` ticks, and one window aggregate over them.
+
+    All windows that end at least `longest` before the last tuple are judged. No slack up to `longest` leaves them open
+    at the end.
+    """
 
     ts: Int
     value: Int
@@ -64,39 +67,40 @@ class Arrivals:
 
     @cached_property
     def truth(self) -> pa.Table:
-        """The answers when all tuples are there before any window is closed; those of windows that are judged."""
-        found = self._ask(self.rows, lw.ordered(), "wid", "include").collect()
+        """The answers of the judged windows if all tuples arrive before any window is closed."""
+        found = self._query(self.rows, lw.ordered(), "wid", "include").collect()
         start, end = self.window.interval(found.column("wid").to_numpy())
         return found.filter(pa.array((start >= self.ts.min()) & (end <= self.ts.max() - self.longest)))
 
     def by_slack(self, kind: str, slack: int) -> Judged:
         low = np.maximum.accumulate(self.ts) - slack
-        # The first window of a tuple at the low-watermark would be the first that is open.
+        # The first window of a tuple at the low-watermark is the first open window.
         stops = changes(self.window.bounds(low)[0])
-        query = self._ask(self.rows, lw.delay(f"{slack} microseconds"), "buffer", LATE[kind])
+        query = self._query(self.rows, lw.delay(f"{slack} microseconds"), "buffer", LATE[kind])
         return self._judge(kind, slack, query, self.rows, stops, stops)
 
     def by_punctuation(self, ends: Int) -> Judged:
-        """The source says that all before an end is there, as soon as it is."""
+        """Closes windows by punctuations that the source sends as soon as all tuples before an end have arrived."""
         after = complete_after(self.ts, ends)
         n, marks = len(self.ts), len(ends)
         order = np.lexsort((np.repeat([0, 1], [n, marks]), np.concatenate([np.arange(1, n + 1), after])))
-        said = {"ts": pa.nulls(marks, TIMESTAMP), "value": pa.nulls(marks, pa.int64()), "said": np.ones(marks, bool)}
-        tuples = self.rows.append_column("said", pa.array(np.zeros(n, bool)))
+        nulls = {"ts": pa.nulls(marks, TIMESTAMP), "value": pa.nulls(marks, pa.int64())}
+        tuples = self.rows.append_column("mark", pa.array(np.zeros(n, bool)))
         tuples = tuples.append_column("upto", pa.nulls(n, TIMESTAMP))
-        punctuations = pa.table({**said, "upto": pa.array(ends, TIMESTAMP)}, schema=tuples.schema)
+        marked = {"mark": np.ones(marks, bool), "upto": pa.array(ends, TIMESTAMP)}
+        punctuations = pa.table({**nulls, **marked}, schema=tuples.schema)
         rows = pa.concat_tables([tuples, punctuations]).take(pa.array(order))
-        query = self._ask(rows, lw.punctuated("said", "upto", closed=False), "wid", "include")
+        query = self._query(rows, lw.punctuated("mark", "upto", closed=False), "wid", "include")
         stops = np.flatnonzero(order >= n) + 1
         return self._judge(PUNCTUATION, 0, query, rows, stops, after)
 
-    def _ask(self, rows: pa.Table, disorder: lw.Disorder, strategy: str, late: str) -> lw.Query:
+    def _query(self, rows: pa.Table, disorder: lw.Disorder, strategy: str, late: str) -> lw.Query:
         stream = lw.stream(rows, name="tuples", progress="ts", disorder=disorder)
         length, slide = (f"{ticks} microseconds" for ticks in (self.window.range, self.window.slide))
         return stream.window(range=length, slide=slide).agg(strategy=strategy, late=late, answer=self.aggregate)
 
     def _judge(self, kind: str, slack: int, query: lw.Query, rows: pa.Table, stops: Int, arrived: Int) -> Judged:
-        """Runs the rows, cut at the stops. So many tuples have `arrived` at each of them."""
+        """Runs the rows, cut at the stops. `arrived` is the number of tuples that have arrived at each stop."""
         running = query.start(late=False)
         closed = [running.push(rows.slice(at, to - at)) for at, to in zip([0, *stops[:-1]], stops, strict=True)]
         answers = pa.concat_tables(closed)
@@ -117,17 +121,17 @@ class Arrivals:
 
 
 def changes(values: Int) -> Int:
-    """Positions after which a value differs from the one before, the first included."""
+    """The positions after each value that differs from the one before it, including the first value."""
     return np.flatnonzero(np.diff(values, prepend=values[0] - 1)) + 1
 
 
 def begin(multiple: int) -> int:
-    """When streams begin: a multiple of a length, so that windows and blocks of that length begin there too."""
+    """The start of a stream: a multiple of a length, so that a window or block of that length also begins there."""
     return START * SECOND // multiple * multiple
 
 
 def curves(points: list[Judged], accuracy: str) -> list[Curve]:
-    """Accuracy over latency, the points of a kind joined in order of their slack."""
+    """Curves of accuracy over latency, one per kind, with the points in order of their slack."""
     found = []
     for kind in dict.fromkeys(point.closed_by for point in points):
         own = [point for point in points if point.closed_by == kind]

@@ -1,16 +1,16 @@
 """TH Fig. 8-8 and 8-11: memory of window counts over a union whose inputs are out of step.
 
-    IOP   Merge holds the packets of the faster inputs until the slowest has come as far, then passes them on in order
-    OOP   Meld passes them on at once; the aggregation reduces them, in whatever order, to partials
+    IOP   Merge holds the packets of the faster inputs until the slowest has caught up, then emits them in order
+    OOP   Meld emits packets at once; the aggregation reduces them to partials in any order
 
-Fig. 8-8    count by (srcIP, destIP) in each minute, two links of the same rate, one 0 to 40 s behind the other. The
-            aggregation is WID on both sides. The thesis has Gigascope, 220,000 packets a second and 65,536 groups; here
-            a 64th of the groups, and of the packets about as many for each group
-Fig. 8-11   count of the last 5 minutes, every minute, over two busy links and one that has hardly any packets and comes
+Fig. 8-8    count by (srcIP, destIP) per minute over two links of the same rate, one 0 to 40 s behind the other. The
+            aggregation is WID in both cases. The thesis uses Gigascope, 220,000 packets per second and 65,536 groups.
+            Here there are a 64th of the groups, and about as many packets per group
+Fig. 8-11   count of the last 5 minutes, every minute, over two busy links and one that has hardly any packets and is
             0 to 10 s late. OOP keeps panes. In-order aggregation buffers the extents (A1), after Merge, or after Meld
-            and a Sort with a slack of that delay; to tell what order alone costs, Merge is also put before panes
+            and a Sort with a slack of that delay. To show the cost of order alone, Merge is also put before panes
 
-Held is the most at the end of any stretch of the stream; see links.py.
+The state held is the maximum over the ends of all time slices of the stream; see links.py.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from lowwater.operators.ordered import Merge, Sort
 from lowwater.state.store import Store
 
 SKEW_CLAIM = (
-    "For a count by group in each minute over two links, in-order processing holds more the further one link is behind "
-    "the other, in proportion to that; out-of-order processing holds no more than the groups of two windows, and less "
-    "than in-order processing wherever the links are out of step."
+    "For a count by group and minute over two links, the state of in-order processing grows in proportion to the skew "
+    "of the links. Out-of-order processing holds no more than the groups of two windows, and less than in-order "
+    "processing whenever the links are out of step."
 )
 DELAY_CLAIM = (
-    "For a count of the last 5 minutes over three links, what is held for the sake of order grows in proportion to the "
-    "delay of the link that has hardly any packets, while out-of-order processing holds the same few panes. (In-order "
-    "aggregation that buffers its extents holds so much there that this growth is small beside it.)"
+    "For a count of the last 5 minutes over three links, the state that is held for the sake of order grows in "
+    "proportion to the delay of the link that has hardly any packets, while out-of-order processing holds the same few "
+    "panes. (In-order aggregation that buffers its extents holds so much that this growth is comparatively small.)"
 )
 IOP, OOP = "iop_merge_wid", "oop_meld_wid"
 BUFFERED, SORTED, ORDER, PANES = "iop_merge_buffering", "iop_sort_buffering", "iop_merge_panes", "oop_meld_panes"
 SKEWS = {"tiny": (0, 20, 40), "full": (0, 5, 10, 20, 30, 40)}
 DELAYS = {"tiny": (0, 5, 10), "full": (0, 2, 4, 6, 8, 10)}
 STRETCH = {"tiny": 5 * SECOND, "full": SECOND}
-"""What arrives within one is a batch a link; see links.py."""
+"""The length of a time slice. The packets of a slice are one batch per link; see links.py."""
 SKEWED = {"tiny": (40_000, 16), "full": (600_000, 32)}
-"""Packets in 3 minutes, and hosts: groups are pairs of them."""
+"""Packets in 3 minutes, and hosts. Groups are pairs of hosts."""
 DELAYED = {"tiny": 40_000, "full": 400_000}
 """Packets in 8 minutes."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """The most held by one technique at one skew, in seconds."""
+    """The most state held by one technique at one skew, which is in seconds."""
 
     technique: str
     skew: int
@@ -85,7 +85,7 @@ def reproduce_delay(size: str, out: Path) -> Outcome:
     panes, buffer = (window.agg(strategy=strategy, n=lw.count()).plan.spec for strategy in ("panes", "buffer"))
     points = []
     for delay in DELAYS[size]:
-        slack = delay * SECOND + STRETCH[size]  # within a stretch links come one after the other
+        slack = delay * SECOND + STRETCH[size]  # within a time slice, links come one after the other
         chains: dict[str, list[Operator]] = {
             BUFFERED: [Merge(c.rows.schema, "ts", 3), buffer.open(Store(), 1)],
             SORTED: [Meld(("ts",), 3), Sort(c.rows.schema, "ts", slack), buffer.open(Store(), 1)],
@@ -97,15 +97,15 @@ def reproduce_delay(size: str, out: Path) -> Outcome:
 
 
 def measure(chains: dict[str, list[Operator]], inputs: Sequence[Link], skew: int, every: int) -> list[Point]:
-    """All techniques over the same arrivals; they must agree."""
+    """Runs all techniques over the same arrivals. They must agree."""
     ran = {technique: run(chain, inputs, every) for technique, chain in chains.items()}
     answers = [one.answers for one in ran.values()]
-    assert all(other.equals(answers[0]) for other in answers), "all must give the same windows"
+    assert all(other.equals(answers[0]) for other in answers), "all must return the same windows"
     return [Point(technique, skew, one.held.rows, one.held.bytes) for technique, one in ran.items()]
 
 
 def skew_holds(points: Sequence[Point], rate: float) -> bool:
-    """`rate` is that of the link that has to wait, in packets a second."""
+    """Whether the claim holds. `rate` is that of the link that has to wait, in packets per second."""
     iop, oop = of(points, IOP), of(points, OOP)
     two_windows = all(point.rows <= 2 * oop[0].rows and point.bytes <= 2 * oop[0].bytes for point in oop)
     less = all(ours.bytes < theirs.bytes for ours, theirs in zip(oop[1:], iop[1:], strict=True))
@@ -113,16 +113,16 @@ def skew_holds(points: Sequence[Point], rate: float) -> bool:
 
 
 def delay_holds(points: Sequence[Point], rate: float) -> bool:
-    """Panes: five of a window, and the next, which is begun before the slowest link lets that window close."""
+    """Whether the claim holds. A window has five panes; the next pane begins before the slowest link closes it."""
     stable = all(point.rows <= 6 for point in of(points, PANES))
     return stable and all(grows(of(points, technique), rate) for technique in (BUFFERED, SORTED, ORDER))
 
 
 def grows(points: Sequence[Point], rate: float) -> bool:
-    """With every second of skew about the packets of a second more are held, give or take an eighth."""
+    """Whether every second of skew adds about the packets of one second, to within an eighth."""
     rising = all(less.rows < more.rows and less.bytes < more.bytes for less, more in pairwise(points))
-    a_second = (points[-1].rows - points[0].rows) / (points[-1].skew - points[0].skew)
-    return rising and 7 / 8 < a_second / rate < 9 / 8
+    per_second = (points[-1].rows - points[0].rows) / (points[-1].skew - points[0].skew)
+    return rising and 7 / 8 < per_second / rate < 9 / 8
 
 
 def of(points: Sequence[Point], technique: str) -> list[Point]:
