@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = "lowwater.testing.plugin"
-TESTS = '''
+TESTS = """
 import pyarrow as pa
 
 import lowwater as lw
@@ -44,7 +44,7 @@ def test_same(same_as_batch):
 
 def test_not_same(same_as_batch):
     same_as_batch(per_user, stream(ROWS, progress="at", disorder=1), by=20)
-'''
+"""
 
 
 def run(folder: Path, *options: str) -> str:

@@ -1,7 +1,8 @@
 """Orders in which rows may arrive: within the disorder that a stream declares, and no further.
 
 Rows of one source are delayed as its policy allows (the patterns of lowwater/generate). Inputs, and sources that a
-stream waits for from the start, lag behind each other by any length. Rows that are punctuations are barriers: no row crosses one, so that no promise is broken.
+stream waits for from the start, lag behind each other by any length. Rows that are punctuations are barriers: no row
+crosses one, so that no promise is broken.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _patterns_of(by: Length | Disorder, ticks: Ticks) -> list[Disorder]:
 
 
 def _delays(most: int) -> list[Disorder]:
-    """Patterns with a lateness of at most so many ticks. Rows that arrive at one tick do so in order, hence one more."""
+    """Patterns with a lateness of at most so many ticks. Of rows that arrive at once none is late: hence one more."""
     if most <= 0:
         return [Delay(0, 0)]
     return [Delay(max(1, most // 2), most + 1), Delay(max(1, most // 8), most + 1), Blocks(most + 1)]

@@ -166,9 +166,9 @@ def smallest(arrival: Arrival, fails: Callable[[Arrival], bool], tries: int = TR
         left -= 1
         return left >= 0 and fails(tried)
 
-    for simpler in (replace(arrival, shards=1), replace(arrival, restarts=())):
-        if simpler != arrival and better(simpler):
-            arrival = replace(arrival, shards=simpler.shards, restarts=simpler.restarts)
+    for simpler in ({"shards": 1}, {"restarts": ()}):
+        tried = replace(arrival, **simpler)
+        arrival = tried if better(tried) else arrival
     length = len(arrival) // 2
     while length:
         start = 0
@@ -179,7 +179,7 @@ def smallest(arrival: Arrival, fails: Callable[[Arrival], bool], tries: int = TR
             else:
                 start += length
         length //= 2
-    for at in reversed(range(len(arrival.restarts))):
+    for at in reversed(range(len(arrival.restarts))):  # restarts that all rows needed may not be needed by few
         tried = replace(arrival, restarts=arrival.restarts[:at] + arrival.restarts[at + 1 :])
         arrival = tried if better(tried) else arrival
     for batch in reversed(sorted(set(arrival.batch.tolist()))[1:]):
