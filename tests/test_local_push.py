@@ -200,6 +200,8 @@ def test_the_clock_is_a_number_or_a_datetime() -> None:
     datetimes.push(row, clock=NOON)
     datetimes.tick(NOON + dt.timedelta(seconds=70))
     assert numbers.metrics() == datetimes.metrics()
+    with pytest.raises(LowwaterError, match=r"The clock 2026-01-01 12:00:00 has no time zone"):
+        datetimes.tick(NOON.replace(tzinfo=None))
     assert datetimes.result()["n"].to_pylist() == [1]
 
 

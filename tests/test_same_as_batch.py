@@ -298,7 +298,7 @@ def test_doubles_may_differ_by_rounding_only() -> None:
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_hangs_on_the_arrival_of_rows_of_one_time_is_found() -> None:
+def test_an_answer_that_depends_on_the_arrival_of_rows_of_one_time_is_found() -> None:
     with pytest.raises(AssertionError, match=r"expected .*\n.*got "):
         assert_same_as_batch(over, declared())
 

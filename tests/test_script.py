@@ -151,7 +151,7 @@ def test_a_restart_loses_what_a_function_keeps_in_python() -> None:
         marked = clicks.apply(mark, CLICKS.append(pa.field("first", pa.bool_())))
         return marked.where("first").window("1 minute").agg(visitors=lw.count())
 
-    def told(restart: bool) -> list[Any]:
+    def counted(restart: bool) -> list[Any]:
         script = Script(visitors, stream(CLICKS, progress="ts", disorder="5 seconds"))
         script.rows([(at("12:00:10"), "ann")])
         if restart:
@@ -159,8 +159,8 @@ def test_a_restart_loses_what_a_function_keeps_in_python() -> None:
         script.rows([(at("12:00:20"), "ann")])
         return script.end().answers("visitors")
 
-    assert told(restart=False) == [1]
-    assert told(restart=True) == [2]
+    assert counted(restart=False) == [1]
+    assert counted(restart=True) == [2]
 
 
 def test_a_query_that_declares_its_streams_takes_tables() -> None:
@@ -222,6 +222,7 @@ def test_a_long_table_is_cut_and_odd_values_can_be_seen() -> None:
         (lambda: orders().rows([(1, "a")]), r"give their rows by name, as in rows\(orders=, payments=\)"),
         (lambda: orders().rows(order=[(1, "a")]), "'order' is no input of the query; its inputs are orders and"),
         (lambda: orders().progress(to=1, of="order"), "'order' is no input of the query"),
+        (lambda: orders().progress(to=1, source="x"), "Name the input of the source 'x', as in of='orders'"),
         (lambda: clicks().rows([(at("12:00"),)]), "A row of 'clicks' has 1 values, but the stream has 2 columns"),
         (lambda: clicks().rows([{"ts": at("12:00")}]), "The rows of 'clicks' lack the column 'user'"),
         (lambda: clicks().progress(to="noon"), r"advance\(to=\) 'noon' is not a value of type timestamp"),

@@ -86,6 +86,12 @@ def frame(data: Any) -> LocalFrame:
     return LocalFrame(table, table.schema)
 
 
+def microseconds_of(clock: dt.datetime) -> int:
+    if clock.tzinfo is None:
+        raise LowwaterError(f"The clock {clock} has no time zone; give one, as in datetime(..., tzinfo=UTC).")
+    return (clock - EPOCH) // dt.timedelta(microseconds=1)
+
+
 @dataclass
 class LocalQuery:
     """A running query. `push` is a micro-batch; `advance` and `tick` let time pass; `finish` ends all inputs."""
@@ -139,13 +145,10 @@ class LocalQuery:
     def _port(self, which: int | str) -> int:
         names = [declared.name for declared in self.plan.inputs]
         if isinstance(which, str):
-            if names.count(which) != 1:
-                known = f"its inputs are {' and '.join(names)}"
-                raise LowwaterError(
-                    f"{which!r} is no input of the query; {known}."
-                    if which not in names
-                    else f"Several inputs are called {which!r}; name them by stream(..., name=), or give port=."
-                )
+            if which not in names:
+                raise LowwaterError(f"{which!r} is no input of the query; its inputs are {' and '.join(names)}.")
+            if names.count(which) > 1:
+                raise LowwaterError(f"Several inputs are called {which!r}; name each by stream(..., name=).")
             return names.index(which)
         if not 0 <= which < len(names):
             raise LowwaterError(f"{which} is no input of the query, which has {len(names)}, counted from 0.")
@@ -220,7 +223,7 @@ class LocalQuery:
 
     def _apply(self, messages: list[list[list[bytes]]] | None, clock: Clock | None, end: bool) -> pa.Table:
         self._refuse_failed()
-        now = (clock - EPOCH) // dt.timedelta(microseconds=1) if isinstance(clock, dt.datetime) else clock
+        now = microseconds_of(clock) if isinstance(clock, dt.datetime) else clock
         came = messages or self._no_messages()
         closed: list[pa.Table] = []
         outputs = {RESULT: closed.append, LATE: self.late_rows.append}

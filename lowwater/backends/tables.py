@@ -27,7 +27,7 @@ def table_of(data: Any, what: str, also: str = "") -> pa.Table:
         return _of_dicts(data, what)
     if type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
         return _as_spark(pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None))
-    if hasattr(data, "__arrow_c_stream__"):  # Polars, and all others that speak Arrow
+    if hasattr(data, "__arrow_c_stream__"):  # Polars, and all others with Arrow's stream interface
         return _as_spark(pa.table(data))
     raise LowwaterError(f"{what} are given as {type(data).__name__}; give {also}{KINDS}.")
 

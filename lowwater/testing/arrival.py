@@ -39,7 +39,7 @@ def disordered(rows: Any, by: Length | Disorder, seed: int = 0, progress: str | 
 
     >>> rows = [{"at": at} for at in range(8)]
     >>> disordered(rows, by=3, seed=1, progress="at")["at"].to_pylist()
-    [0, 1, 2, 3, 5, 4, 6, 7]
+    [0, 1, 3, 4, 2, 5, 6, 7]
     """
     table = table_of(rows, "The rows of disordered()")
     time = progress or _only_time(table.schema)

@@ -142,6 +142,8 @@ class Script:
         self._refuse_ended()
         if of is None and source is None:
             return self._done(f"progress to {value_text(to)}", self._running.advance(to))
+        if of is None and len(self._ports) > 1:
+            raise LowwaterError(f"Name the input of the source {source!r}, as in of={next(iter(self._ports))!r}.")
         name = of or next(iter(self._ports))
         closed = [self._running.advance(to, port, source) for port in self._known(name)]
         whose = name if source is None else f"{name}/{source}"
