@@ -133,7 +133,9 @@ def stream(
     idle: idle | None = None,
     groups: str | None = None,
 ) -> Relation:
-    """A progressing stream over a (streaming) Spark DataFrame, or over an Arrow table for the local backend.
+    """A progressing stream over a (streaming) Spark DataFrame, or over a table for the local backend.
+
+    A table is an Arrow table, a list of dicts, a pandas or Polars frame, or a schema alone, for rows that are pushed.
 
     progress   the column on which the stream progresses and that windows are over
     disorder   how late rows can be: a length such as "5 seconds", or ordered(), delay_rows(), learned(), punctuated()

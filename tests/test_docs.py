@@ -3,12 +3,14 @@
     ```python          run it                      ```python spark     it needs the session `spark`
     ```python raises   it must be refused          ```text             right after a block: exactly what it prints
 
-The output of a refused block is the last line of its traceback.
+The output of a refused block is the last line of its traceback: a refusal, or an assertion that fails. Functions named
+test_... are called after their block, with the fixtures of lowwater/testing/plugin.py.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import re
 import traceback
@@ -19,6 +21,7 @@ from typing import Any
 import pytest
 
 from lowwater.errors import LowwaterError
+from lowwater.testing import Script, assert_same_as_batch
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -61,14 +64,23 @@ def run(block: Block, namespace: dict[str, Any], page: str) -> str:
     program = compile("\n" * (block.line - 1) + block.code, page, "exec")
     with contextlib.redirect_stdout(said):
         try:
+            before = dict(namespace)
             exec(program, namespace)
-        except LowwaterError as error:
+            call_tests({name: value for name, value in namespace.items() if before.get(name) is not value})
+        except (LowwaterError, AssertionError) as error:
             if "raises" not in block.marks:
                 raise
             print("".join(traceback.format_exception_only(error)), end="")
         else:
             assert "raises" not in block.marks, f"{page}:{block.line} should be refused"
     return said.getvalue()
+
+
+def call_tests(defined: dict[str, Any]) -> None:
+    fixtures = {"lowwater_script": Script, "same_as_batch": assert_same_as_batch}
+    for name, function in defined.items():
+        if name.startswith("test_"):
+            function(**{fixture: fixtures[fixture] for fixture in inspect.signature(function).parameters})
 
 
 def play(page: Path, namespace: dict[str, Any]) -> None:
@@ -121,6 +133,8 @@ def test_the_tester_sees_other_output_output_not_shown_and_a_missing_refusal(tmp
         "```python\nprint(1)\n```\n\n```text\n2\n```\n",
         "```python\nprint(1)\n```\n\nThat is it.\n\n```text\n1\n```\n",
         "```python raises\nx = 1\n```\n",
+        "```python\ndef test_one():\n    assert 1 == 2\n```\n",
+        "```python raises\ndef test_one():\n    assert 1 == 1\n```\n",
     ):
         page.write_text(wrong)
         with pytest.raises(AssertionError):

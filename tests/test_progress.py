@@ -222,7 +222,7 @@ def idling(**options: Any) -> LocalQuery:
 def test_a_silent_source_is_advanced_by_the_clock() -> None:
     """Active at 4 s and silent for 10 s at 14 s: then it stands at 12 s, and the window up to 10 s is out."""
     query = idling()
-    query.push([{"ts": at(3)}], clock=4 * SECOND)
+    query.push([{"ts": at(3), "source": None}], clock=4 * SECOND)
     assert [query.tick(second * SECOND).num_rows for second in (5, 13)] == [0, 0]
     assert query.tick(14 * SECOND).column("n").to_pylist() == [1]
     assert query.metrics().low_watermark == str(at(12))
@@ -242,15 +242,15 @@ def test_only_the_silent_source_is_advanced() -> None:
 def test_a_source_is_active_at_the_clock_of_its_batch() -> None:
     """Rows at 9 s: at 15 s the source has been silent for 6 s of the 10 s."""
     query = idling()
-    query.push([{"ts": at(3)}], clock=4 * SECOND)
-    query.push([{"ts": at(8)}], clock=9 * SECOND)
+    query.push([{"ts": at(3), "source": None}], clock=4 * SECOND)
+    query.push([{"ts": at(8), "source": None}], clock=9 * SECOND)
     query.tick(15 * SECOND)
     assert query.metrics().low_watermark == str(at(3))
 
 
 def test_a_clock_that_goes_back_changes_nothing() -> None:
     query = idling()
-    query.push([{"ts": at(3)}], clock=4 * SECOND)
+    query.push([{"ts": at(3), "source": None}], clock=4 * SECOND)
     query.tick(14 * SECOND)
     before = query.metrics()
     query.tick(5 * SECOND)

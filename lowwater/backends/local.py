@@ -6,25 +6,33 @@ stages run one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from lowwater.backends.tables import rows_of, table_of
 from lowwater.errors import LowwaterError
 from lowwater.expressions import Expression, zone_of
 from lowwater.metrics import Metrics
-from lowwater.model.columns import KEEP
+from lowwater.model.columns import KEEP, whole
+from lowwater.model.progress import Facts, declared_names, observe
+from lowwater.model.ticks import Ticks
 from lowwater.operators.rowwise import mapped_where
-from lowwater.plan.plan import Plan
+from lowwater.plan.plan import Entry, Plan
 from lowwater.query.logical import Node
 from lowwater.query.planner import plan as planned
 from lowwater.runtime.graph import LATE, RESULT, Graph
-from lowwater.runtime.ingest import Ingest
+from lowwater.runtime.ingest import Ingest, Parcel
 from lowwater.state.store import Saved
 
 Step = Callable[[pa.Table], pa.Table]
+Clock = int | dt.datetime
+"""System time: microseconds since the epoch, or a datetime with its time zone."""
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
@@ -71,21 +79,22 @@ class LocalFrame:
 
 
 def frame(data: Any) -> LocalFrame:
-    """A frame of an Arrow table, record batches, or a list of dicts."""
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if isinstance(data, list):
-        data = pa.Table.from_pylist(data)
-    if not isinstance(data, pa.Table):
-        raise LowwaterError(f"stream() takes a Spark DataFrame or an Arrow table, not {type(data).__name__}.")
-    if KEEP in data.schema.names:
+    """A frame of a table of any kind (tables.py), or of a schema alone."""
+    table = table_of(data, "The rows of stream()", "a Spark DataFrame, ")
+    if KEEP in table.schema.names:
         raise LowwaterError(f"The table has a column {KEEP!r}, which lowwater uses itself; rename it.")
-    return LocalFrame(data, data.schema)
+    return LocalFrame(table, table.schema)
+
+
+def microseconds_of(clock: dt.datetime) -> int:
+    if clock.tzinfo is None:
+        raise LowwaterError(f"The clock {clock} has no time zone; give one, as in datetime(..., tzinfo=UTC).")
+    return (clock - EPOCH) // dt.timedelta(microseconds=1)
 
 
 @dataclass
 class LocalQuery:
-    """A running query. `push` is a micro-batch of one input; `tick` lets time pass; `finish` ends all inputs."""
+    """A running query. `push` is a micro-batch; `advance` and `tick` let time pass; `finish` ends all inputs."""
 
     plan: Plan
     frames: Sequence[LocalFrame]
@@ -112,31 +121,110 @@ class LocalQuery:
                 "rows again."
             )
 
-    def push(self, rows: pa.Table | list[dict[str, Any]], port: int = 0, clock: int | None = None) -> pa.Table:
-        """Rows of one input as a micro-batch; returns the results that it closes."""
-        reading = [n for n, entry in enumerate(self.plan.entries) if entry.input == port]
-        if isinstance(rows, list):
-            rows = pa.Table.from_pylist(rows, schema=self.frames[self.plan.entries[reading[0]].frame].table.schema)
-        messages: list[list[list[bytes]]] = [[[] for _ in range(self.shards)] for _ in range(self.plan.stages)]
-        read = {(self.plan.entries[n].frame, self.plan.entries[n].stage) for n in reading}
-        for number, stage in sorted(read):
-            own = [n for n in reading if (self.plan.entries[n].frame, self.plan.entries[n].stage) == (number, stage)]
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def push(self, rows: Any = None, /, port: int | str = 0, clock: Clock | None = None, **inputs: Any) -> pa.Table:
+        """Rows of one input, or of several by name as in push(orders=..., payments=...), as one micro-batch.
+
+        Returns the results that it closes. Rows are an Arrow table, a list of dicts, or a pandas or Polars frame.
+        """
+        if rows is not None and inputs:
+            raise LowwaterError("push() takes the rows of one input, or inputs by name, not both.")
+        if rows is None and not inputs:
+            raise LowwaterError("push() needs rows; where only time passes, use advance(to=) or tick().")
+        return self.push_all({port: rows} if rows is not None else inputs, clock)
+
+    def push_all(self, rows: Mapping[Any, Any], clock: Clock | None = None) -> pa.Table:
+        """Rows of several inputs as one micro-batch, by the number or the name of each input."""
+        tables = {port: self._rows(port, own) for which, own in rows.items() for port in [self._port(which)]}
+        messages = self._no_messages()
+        for port, table in tables.items():
+            self._ingest(port, table, messages)
+        return self._apply(messages, clock, False)
+
+    def _port(self, which: int | str) -> int:
+        names = [declared.name for declared in self.plan.inputs]
+        if isinstance(which, str):
+            if which not in names:
+                raise LowwaterError(f"{which!r} is no input of the query; its inputs are {' and '.join(names)}.")
+            if names.count(which) > 1:
+                raise LowwaterError(f"Several inputs are called {which!r}; name each by stream(..., name=).")
+            return names.index(which)
+        if not 0 <= which < len(names):
+            raise LowwaterError(f"{which} is no input of the query, which has {len(names)}, counted from 0.")
+        return which
+
+    def _entries(self, port: int) -> list[tuple[int, Entry]]:
+        return [(n, entry) for n, entry in enumerate(self.plan.entries) if entry.input == port]
+
+    def table(self, port: int) -> pa.Table:
+        """The table that an input was declared over."""
+        return self.frames[self._entries(port)[0][1].frame].table
+
+    def _rows(self, port: int, rows: Any) -> pa.Table:
+        return rows_of(rows, self.table(port).schema, f"The rows of {self.plan.inputs[port].name!r}")
+
+    def _no_messages(self) -> list[list[list[bytes]]]:
+        """Per stage and shard, a list of messages."""
+        return [[[] for _ in range(self.shards)] for _ in range(self.plan.stages)]
+
+    def _ingest(self, port: int, rows: pa.Table, messages: list[list[list[bytes]]]) -> None:
+        reading = self._entries(port)
+        for number, stage in sorted({(entry.frame, entry.stage) for _, entry in reading}):
+            own = [n for n, entry in reading if (entry.frame, entry.stage) == (number, stage)]
             ready = self.frames[number].prepare(rows).combine_chunks()
             for shard, blobs in enumerate(Ingest(self.plan, own, self.shards, self.late).run(ready.to_batches())):
                 messages[stage][shard] += blobs
-        return self._apply(messages, clock, False)
 
-    def tick(self, clock: int) -> pa.Table:
-        """System time in microseconds passes without data."""
+    def advance(self, to: Any, port: int | str | None = None, source: Any = None) -> pa.Table:
+        """Time passes without rows: no row below `to`, a value of the progressing attribute, follows.
+
+        Moves all inputs, one input (`port`, by number or name), or one source of an input. A low-watermark that is
+        further already stays where it is. Returns the results that this closes.
+        """
+        ports = range(len(self.plan.inputs)) if port is None else [self._port(port)]
+        messages = self._no_messages()
+        for number in ports:
+            for n, entry in self._entries(number):
+                if entry.learns:
+                    promise = self._promise(entry, to, source)
+                    tables = self.plan.layout(entry).open(self.shards, self.late, 0).finish()
+                    for shard, own in enumerate(tables):
+                        messages[entry.stage][shard].append(Parcel(n, facts=promise, tables=own).packed())
+        return self._apply(messages, None, False)
+
+    def _promise(self, entry: Entry, to: Any, source: Any) -> Facts:
+        declared = self.plan.inputs[entry.input]
+        least = Ticks(entry.schema.field(declared.time).type).point(to, "advance(to=)")
+        names = whole(self.metrics().by_source.by_name[declared.name].column("source"))
+        if source is not None:
+            type = entry.schema.field(declared.source).type if declared.source else pa.string()
+            (name,) = declared_names([source], type)
+            if name not in names.to_pylist():
+                known = ", ".join(names.to_pylist()) or "none yet"
+                raise LowwaterError(f"{name!r} is no known source of {declared.name!r}: {known}.")
+            names = pa.array([name])
+        if not len(names):
+            raise LowwaterError(
+                f"No source of {declared.name!r} is known yet, so none can advance; declare them in sources=."
+            )
+        none = np.empty(0, np.int64)
+        return observe(declared.policy, none, none, names, np.full(len(names), least))
+
+    def tick(self, clock: Clock) -> pa.Table:
+        """System time passes without data: a datetime, or microseconds since the epoch."""
         return self._apply(None, clock, False)
 
     def finish(self) -> pa.Table:
         """The end of all inputs: the all-matching punctuation."""
         return self._apply(None, None, True)
 
-    def _apply(self, messages: list[list[list[bytes]]] | None, clock: int | None, end: bool) -> pa.Table:
+    # -- a micro-batch ---------------------------------------------------------------------------------------------
+
+    def _apply(self, messages: list[list[list[bytes]]] | None, clock: Clock | None, end: bool) -> pa.Table:
         self._refuse_failed()
-        came = messages or [[[] for _ in range(self.shards)] for _ in range(self.plan.stages)]
+        now = microseconds_of(clock) if isinstance(clock, dt.datetime) else clock
+        came = messages or self._no_messages()
         closed: list[pa.Table] = []
         outputs = {RESULT: closed.append, LATE: self.late_rows.append}
         self._failed = True  # until this is through: half a batch in some shards is no state to go on from
@@ -144,7 +232,7 @@ class LocalQuery:
             for shard in range(self.shards):
                 graph = self.graph(stage, shard)
                 runs = [graph.run_of(number, blob) for number, blob in enumerate(came[stage][shard])]
-                crossing = graph.apply(runs, lambda kind, rows: outputs[kind](rows), clock, end)
+                crossing = graph.apply(runs, lambda kind, rows: outputs[kind](rows), now, end)
                 for later, shards in crossing.items():
                     for to, blobs in enumerate(shards):
                         came[later][to] += blobs
@@ -170,11 +258,17 @@ class LocalQuery:
     def metrics(self) -> Metrics:
         return Metrics.total([graph.metrics() for graph in self._graphs], self.plan.root)
 
-    def restart(self) -> None:
-        """Stops and starts from the committed state through bytes, as a crash and restart would."""
+    def restart(self, again: Node | None = None) -> None:
+        """Stops and starts from the committed state through bytes, as a crash and restart would.
+
+        `again` is the same query built anew, as a new process builds it: what its functions kept in Python is gone.
+        """
         self._refuse_failed()
         for saved, graph in zip(self._saved, self._graphs, strict=True):
             saved.apply(graph.store.commit())
+        if again is not None:
+            found = planned(again, self.late)
+            self.plan, self.frames = found.plan, found.frames  # type: ignore[assignment]
         self._graphs = [self._opened(graph.stage, graph.number) for graph in self._graphs]
         for graph in self._graphs:
             graph.wake()
@@ -192,8 +286,7 @@ class LocalBackend:
     def collect(self, node: Node, batch_rows: int | None = None, shards: int = 1) -> pa.Table:
         query = self.start(node, shards=shards, late=False)
         for port in range(len(query.plan.inputs)):
-            entry = next(e for e in query.plan.entries if e.input == port)
-            table = query.frames[entry.frame].table
+            table = query.table(port)
             step = batch_rows or max(1, table.num_rows)
             for at in range(0, table.num_rows, step):
                 query.push(table.slice(at, step), port)
