@@ -10,7 +10,8 @@ So every pair is found once, when the later of its rows arrives, and in whatever
     individual output    no result with t_i < min(b_i, bound_i) comes any more      (a slab, Fig. 7-5a)
     joint output         no result with all t_i < b_i comes any more                (a box, Fig. 7-5b: without windows)
 
-Over a grid all of this is said of window numbers, on both sides of every comparison (erratum 3).
+Over a grid all of this is said of window numbers, on both sides of every comparison (erratum 3). Results then progress
+on window_start and window_end too: no result comes of a window before the first that the slowest input has reached.
 
 Rows that stay alone are part of outer and anti joins. They leave when they fall below their bound: that is when
 progress proves that there is no partner. A null key has none from the start, unless nulls match.
@@ -40,7 +41,7 @@ import pyarrow as pa
 from lowwater.joins.keyed import Ints, Keyed, Mask
 from lowwater.joins.part import Part
 from lowwater.joins.side import Side
-from lowwater.joins.spec import WindowJoin
+from lowwater.joins.spec import WINDOW, WindowJoin
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Punctuation, Range
 from lowwater.model.ticks import END, NEVER, checked
@@ -361,6 +362,24 @@ class OAJoin(Operator):
         if self.extremes:
             bounds = zip((self.GREATEST, self.LEAST), self._extremes(), strict=True)
             self._promises.emit({name: low for name, low in bounds if NEVER < low < END}, emit)
+        self._promises.emit(self._windows(), emit)
+
+    def _least(self) -> int:
+        """The least position of a result to come.
+
+        A pair to come has a row to come, and that is in no window before the first that its input has reached. A row
+        that comes out alone was kept, so the others have not passed its window.
+        """
+        return min(self.what.axis.reached(low) for low in self.low)
+
+    def _windows(self) -> dict[str, int]:
+        """The least start and end of the window of a result to come."""
+        reached = self._least()
+        if self.what.grid is None or reached in (NEVER, END):
+            return {}
+        start, end = self.what.grid.interval(np.array([reached], np.int64))
+        assert start is not None
+        return dict(zip(WINDOW, (int(start[0]), int(end[0])), strict=True))
 
     def _slab(self, port: int) -> int:
         """The least time of one input that a result to come can have."""

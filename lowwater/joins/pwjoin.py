@@ -240,7 +240,7 @@ class PWJoin(OAJoin):
 
     def _forgotten(self) -> int:
         """Promises propagated below this position are of no use any more: no window reaches so far back."""
-        reached = min(self.what.axis.reached(low) for low in self.low)
+        reached = self._least()
         if reached in (NEVER, END):
             return reached
         if None in self.what.waits:
