@@ -92,6 +92,10 @@ class Case:
         return [step[1:] for step in self.arrival if isinstance(step, list) and step[0] == name]
 
     @property
+    def ticks(self) -> bool:
+        return any(isinstance(step, dict) and "tick" in step for step in self.arrival)
+
+    @property
     def any_order(self) -> bool:
         """Whether results do not depend on which rows are a micro-batch."""
         return not self.late and all(isinstance(step, list) for step in self.arrival)
@@ -162,6 +166,16 @@ def picked(table: pa.Table, columns: list[str]) -> list[list[Any]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case_row_by_row(case: Case) -> None:
+    stepped(case)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.ticks], ids=lambda case: case.name)
+def test_case_that_is_restarted_behind_every_row(case: Case) -> None:
+    """From the committed state. The silence of a source counts anew then, so cases with a clock are left out."""
+    stepped(case, restarts=True)
+
+
+def stepped(case: Case, restarts: bool = False) -> None:
     running = case.asked().start(shards=2)
     ports = {one.name: port for port, one in enumerate(running.plan.inputs)}
     out: list[list[Any]] = []
@@ -169,6 +183,8 @@ def test_case_row_by_row(case: Case) -> None:
         if isinstance(step, list):
             name, *values = step
             out += picked(running.push(case.inputs[name].table([values]), ports[name]), case.columns)
+            if restarts:
+                running.restart()
         elif "tick" in step:
             out += picked(running.tick(step["tick"] * SECOND), case.columns)
         else:
