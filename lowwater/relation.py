@@ -236,6 +236,7 @@ class Relation:
         within     other.time - self.time: at most this apart, or from a lower to an upper end; None is without end
         how        inner, left, right, full, semi, anti
         window     instead of within: rows of the same window, of this length and `slide`, from `origin`
+        over       the times that within and window compare, as in over=("window_end", "ts"); None is the default one
         bounds     "[]", "[)", "(]" or "()": which ends of within belong to it
         rows       tuple-count windows: the newest so many rows of each side, or of one, as in rows=(100, None)
         per_key    whether rows are counted per key or over the whole stream

@@ -20,7 +20,7 @@ settings.load_profile("lowwater")
 SHARED = Path(__file__).parent.parent.parent / "shared"
 
 
-WITH_SPARK = ("bench", "cases", "cli", "docs", "examples", "taxi", "transcripts")
+WITH_SPARK = ("bench", "cases", "cases_of_ours", "cli", "docs", "examples", "taxi", "transcripts")
 """Tests outside tests/spark that need Spark are in these files."""
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests import join_cases
-from tests.test_cases import assert_expected, join_of_aggregates
+from tests.case_plans import computed
+from tests.test_cases import assert_expected
 
 Case = dict[str, Any]
 
@@ -85,11 +86,11 @@ def made_up(random: Random, kind: str) -> Case:
 def test_a_join_of_streams_is_as_the_reading_says(kind: str, seed: int, reading: ModuleType) -> None:
     case = made_up(Random(f"{kind}/{seed}"), kind)
     expected = getattr(reading, kind)(case, case["query"], case["arrival"])
-    assert_expected(join_cases.computed(case, case["arrival"]), {"expected": {"rows": expected}})
+    assert_expected(computed(case, case["arrival"]), {"expected": {"rows": expected}})
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_join_of_results_is_as_the_reading_says(seed: int, reading: ModuleType, tmp_path: Path) -> None:
+def test_a_join_of_results_is_as_the_reading_says(seed: int, reading: ModuleType) -> None:
     random = Random(f"results/{seed}")
     arrival = [
         {"s": "A", "t": at + random.randint(-4, 4), "r": {"k": random.choice(["a", "b", None]), "v": at}}
@@ -125,7 +126,7 @@ def test_a_join_of_results_is_as_the_reading_says(seed: int, reading: ModuleType
         "emit": "final",
     }
     expected = reading.join_of_aggs(case, query, arrival)
-    assert_expected(join_of_aggregates(case, tmp_path), {"expected": {"rows": expected}})
+    assert_expected(computed(case, arrival), {"expected": {"rows": expected}})
 
 
 def test_the_cases_made_up_are_not_all_alike(reading: ModuleType) -> None:

@@ -102,6 +102,20 @@ def test_extremes_of_a_join_are_as_far_as_they_can_be(kind: type[OAJoin]) -> Non
     assert (pair["l_ts"], pair["r_ts"]) == (36, 40)
 
 
+@pytest.mark.parametrize("kind", [OAJoin, PWJoin])
+def test_a_join_over_a_grid_promises_the_first_window_that_the_slower_input_has_reached(kind: type[OAJoin]) -> None:
+    """Windows of 10 every 5: the first that holds 43 is [35, 45), and a row that waits there may still come out."""
+    join = kind(WindowJoin(SIDES, (0, 0), "full", Sliding(10, 5)))
+    taken(join, 0, rows(44))
+    low(join, 60)
+    promised = low(join, 43, port=1)
+    assert (promised["window_start"], promised["window_end"]) == (35, 45)
+    first, *_ = results(taken(join, 1, rows(43)))
+    assert (first["window_start"], first["window_end"], first["l_ts"], first["r_ts"]) == (35, 45, 44, 43)
+    promised = low(join, 45, port=1)
+    assert (promised["window_start"], promised["window_end"]) == (40, 50)
+
+
 def test_rows_that_stay_alone_hold_back_the_greatest_time() -> None:
     join = OAJoin(WindowJoin(SIDES, (4, 7), "left"), extremes=True)
     taken(join, 0, rows(36))

@@ -214,6 +214,27 @@ def test_the_order_of_the_key_does_not_matter_to_a_join_of_aggregations() -> Non
     assert len(told(both, "k", shards=4)) == 3
 
 
+def test_a_join_compares_the_times_that_it_is_told() -> None:
+    """NEXMark q7: rows of the largest value of a window, up to its end."""
+    rows = stream("a")
+    best = rows.window(10).agg(best=lw.max("v")).named("w")
+    by_end = best.join(rows, on=[("best", "v")], within=(-10, 0), over=("window_end", None))
+    assert told(by_end, "window_end", "ts", "v", shards=3) == [(10, 8, 7), (20, 15, 9), (30, 27, 4), (40, 33, 8)]
+    third = joined().named("two").join(stream("c"), on="k", within=(-20, 20), over=("b_ts", None))
+    assert {row[0] for row in told(third, "b_ts", shards=3)} == {2, 4, 13}
+    shifted = stream("a").with_column("later", "ts + 10").named("a")
+    pairs = told(shifted.join(stream("b"), on="k", within=1, over=("later", "ts")), "a_ts", "b_ts", shards=3)
+    assert sorted(pairs) == [(3, 13), (12, 22)]
+
+
+def test_a_stream_in_a_union_with_itself_is_read_once_and_counted_twice() -> None:
+    rows = stream("a")
+    either = rows.where("v > 5").union(rows.where("v < 8")).window(20).group_by("k").agg(n=lw.count())
+    got, query = results(either, shards=3)
+    assert sum(got.column("n").to_pylist()) == 8  # (8, 'a', 2, 7) is in both
+    assert query.metrics().rows == A.num_rows
+
+
 def test_a_join_over_a_union() -> None:
     united = stream("a").union(stream("c")).named("either")
     got = told(united.join(stream("b"), on="k", within=(0, 3)), "either_ts", "b_ts", "k", shards=3)
@@ -301,6 +322,32 @@ def test_the_first_row_of_each_key_within_a_length_survives_whatever_its_input()
     counts = first.window(20).group_by("k").agg(n=lw.count())
     assert counts.plan.stages == 1
     assert told(counts, "window_start", "k", "n", shards=3)[:2] == [(0, "a", 2), (0, "b", 2)]
+
+
+def in_windows(how: str = "inner") -> lw.Relation:
+    return stream("a").join(stream("b"), on="k", window=10, slide=5, how=how)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full", "semi", "anti"])
+def test_what_follows_a_join_in_windows_is_answered_when_the_window_closes(how: str) -> None:
+    """NEXMark q8: each key once per window. Windows up to 15 are closed by rows at 33 and 13, whoever stays alone."""
+    for follow in (
+        in_windows(how).distinct("window_start", "k"),
+        in_windows(how).group_by("window_start", "window_end").agg(n=lw.count()),
+        in_windows(how).window(20, over="window_start").agg(n=lw.count()),
+    ):
+        whole, _ = results(follow, shards=3)
+        query = follow.start(shards=2)
+        query.push(A, 0)
+        query.push(B.slice(0, 4), 1)
+        closed = query.result()
+        assert 0 < closed.num_rows < whole.num_rows or "wid" in closed.column_names
+        assert less(in_order(closed), in_order(whole)) == []
+    assert sorted(told(in_windows().distinct("window_start", "k"), "window_start", "k"))[:3] == [
+        (-5, "a"),
+        (0, "a"),
+        (0, "b"),
+    ]
 
 
 @pytest.mark.parametrize("again", [{"early": True}, {"allowed_lateness": 5}])

@@ -17,6 +17,7 @@ Cannot evaluate 'n / d': 1.0 is divided by 0.0; Spark raises too (ANSI mode), so
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -48,12 +49,10 @@ class Expression:
 
     @classmethod
     def of(cls, text: str, schema: pa.Schema, timezone: str = "UTC", role: str = "The expression") -> Expression:
-        """Binds a text to a schema, or refuses it. `role` names the expression in a refusal, such as `where()`."""
-        from lowwater.expressions.reading import read
-
-        root = read(text, schema, timezone, role)
-        columns = tuple(dict.fromkeys(node.name for node in walk(root) if isinstance(node, Column)))
-        return cls(text, root, columns, _shift(root, schema))
+        """Binds a text to a schema, or refuses it. `role` is what a refusal calls it, such as `where()`."""
+        if not isinstance(text, str):
+            raise LowwaterError(f"An expression is SQL text such as 'n > 3', not {text!r}.")
+        return _bound(text, schema, timezone, role)
 
     @classmethod
     def condition(cls, text: str, schema: pa.Schema, timezone: str = "UTC", role: str = "A filter") -> Expression:
@@ -90,6 +89,16 @@ class Expression:
             raise LowwaterError(
                 f"Cannot evaluate {self.text!r}: {error}; Spark raises too (ANSI mode), so guard it with CASE WHEN."
             ) from error
+
+
+@lru_cache(maxsize=1024)
+def _bound(text: str, schema: pa.Schema, timezone: str, role: str) -> Expression:
+    """Every verb of the API plans its tree, and rules bind again: the same text is asked for many times."""
+    from lowwater.expressions.reading import read
+
+    root = read(text, schema, timezone, role)
+    columns = tuple(dict.fromkeys(node.name for node in walk(root) if isinstance(node, Column)))
+    return Expression(text, root, columns, _shift(root, schema))
 
 
 def _shift(node: Node, schema: pa.Schema) -> tuple[str, int] | None:

@@ -81,7 +81,7 @@ TYPES = {
 
 def read(text: str, schema: pa.Schema, timezone: str, role: str) -> Node:
     """The bound tree of an expression."""
-    if not isinstance(text, str) or not text.strip():
+    if not text.strip():
         raise LowwaterError(f"An expression is SQL text such as 'n > 3', not {text!r}.")
     if "\\" in text:
         raise OutsideSubset(f"A backslash in {text!r}", "write the character itself")

@@ -11,7 +11,8 @@ arrival.
     individual output    no result with t_i < min(b_i, bound_i) comes any more      (a slab, Fig. 7-5a)
     joint output         no result with all t_i < b_i comes any more                (a box, Fig. 7-5b: without windows)
 
-Over a grid, both sides of each of these comparisons are window numbers (erratum 3).
+Over a grid, both sides of each of these comparisons are window numbers (erratum 3). Results then progress on
+window_start and window_end too: no result comes of a window before the first that the slowest input has reached.
 
 Rows without a partner are results of outer and anti joins. They are emitted when they fall below their bound, because
 progress then proves that no partner comes. A row with a null key has no partner from the start, unless nulls match.
@@ -41,7 +42,7 @@ import pyarrow as pa
 from lowwater.joins.keyed import Ints, Keyed, Mask
 from lowwater.joins.part import Part
 from lowwater.joins.side import Side
-from lowwater.joins.spec import WindowJoin
+from lowwater.joins.spec import WINDOW, WindowJoin
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import ALL, Punctuation, Range
 from lowwater.model.ticks import END, NEVER, checked
@@ -374,6 +375,24 @@ class OAJoin(Operator):
         if self.extremes:
             bounds = zip((self.GREATEST, self.LEAST), self._extremes(), strict=True)
             self._promises.emit({name: low for name, low in bounds if NEVER < low < END}, emit)
+        self._promises.emit(self._windows(), emit)
+
+    def _least(self) -> int:
+        """The least position of a result to come.
+
+        A pair to come has a row to come, and that is in no window before the first that its input has reached. A row
+        that comes out alone was kept, so the others have not passed its window.
+        """
+        return min(self.what.axis.reached(low) for low in self.low)
+
+    def _windows(self) -> dict[str, int]:
+        """The least start and end of the window of a result to come."""
+        reached = self._least()
+        if self.what.grid is None or reached in (NEVER, END):
+            return {}
+        start, end = self.what.grid.interval(np.array([reached], np.int64))
+        assert start is not None
+        return dict(zip(WINDOW, (int(start[0]), int(end[0])), strict=True))
 
     def _slab(self, port: int) -> int:
         """The least time of one input in any later result."""

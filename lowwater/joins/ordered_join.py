@@ -89,6 +89,9 @@ class OrderedJoin(OAJoin):
             return reached
         return NEVER if wait is None else reached - wait
 
+    def _least(self) -> int:
+        return self.what.axis.reached(self._final)  # results at F or later may still wait
+
     def _first_time(self, results: pa.Table) -> Ints:
         return self.what.sides[0].ticks.encode(whole(results.column(self.what.times[0])))
 

@@ -248,7 +248,7 @@ class PWJoin(OAJoin):
 
     def _forgotten(self) -> int:
         """The position below which promises are dropped, because no open window reaches so far back."""
-        reached = min(self.what.axis.reached(low) for low in self.low)
+        reached = self._least()
         if reached in (NEVER, END):
             return reached
         if None in self.what.waits:

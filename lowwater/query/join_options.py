@@ -31,6 +31,7 @@ def joined(
     window: Length | None = None,
     slide: Length | None = None,
     origin: object = None,
+    over: str | Sequence[str | None] | None = None,
     bounds: str = "[]",
     rows: int | tuple[int | None, int | None] | None = None,
     per_key: bool = True,
@@ -45,8 +46,10 @@ def joined(
         for column in key:
             if column not in node.schema.names:
                 raise UnknownColumn(column, node.properties.visible.names, f"join(on=) of {name!r}")
-    times = [_time(name, node) for name, node in sides]
+    times = [_time(name, node, time) for (name, node), time in zip(sides, _over(over, n), strict=True)]
     bare = within is None and window is None and rows is None
+    if bare and over is not None:
+        raise BadWindow("over= of join() names the times of within= or window=; leave it out, or give one of these.")
     shared = _progressing(nodes, keys) if bare else None
     if shared is not None:  # equal times are a band of zero
         times = [key[shared] for key in keys]
@@ -95,9 +98,21 @@ def _type(node: Node, column: str) -> pa.DataType:
     return node.schema.field(column).type
 
 
-def _time(name: str, node: Node) -> str:
-    """The attribute that a join compares by default."""
+def _over(over: str | Sequence[str | None] | None, n: int) -> Sequence[str | None]:
+    """The time that each side is joined by, None for its default."""
+    each = (over,) * n if over is None or isinstance(over, str) else tuple(over)
+    if len(each) != n or not all(one is None or isinstance(one, str) for one in each):
+        raise BadWindow(f"join(over=) names a time of each of the {n} streams, or None, not {over!r}.")
+    return each
+
+
+def _time(name: str, node: Node, over: str | None) -> str:
+    """The attribute that a join compares."""
     properties = node.properties
+    if over is not None:
+        if over not in properties.schema.names:
+            raise UnknownColumn(over, properties.visible.names, f"join(over=) of {name!r}")
+        return over  # refuse_join() refuses one that does not progress
     attribute = properties.attribute
     if attribute is None or attribute not in properties.schema.names:
         reason = properties.silent or "its rows do not progress on any column"

@@ -6,7 +6,8 @@
     windows over rows   wid and the bounds, in row numbers
     rows of each key    nothing until the end
     OVER                the rows' own time
-    join                the time of each input, and the greatest and the least of all times together
+    join                the time of each input, and the greatest and the least of all times together;
+                        of rows in the same window also window_start and window_end
 
 `window_time` is the last tick inside a window, so that [11:50, 12:00) counts to the hour before noon. It is the default
 attribute of a window that follows. A property states exactly what the operator promises at run time, and no more.
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lowwater.joins.spec import WindowJoin
+from lowwater.joins.spec import WINDOW, WindowJoin
 from lowwater.model.columns import WINDOW_TIME
 from lowwater.model.properties import GREATEST, LEAST, Progressing, Properties
 from lowwater.operators.bucket import WindowedAggregation
@@ -93,13 +94,21 @@ def behind_join(what: WindowJoin, each: Sequence[Properties]) -> Properties:
     passes = bool(ended) and what.rows is None and (len(ended) == len(each) or windowed)
     return Properties(
         schema,
-        (*progress.values(), *together),
+        (*progress.values(), *_windows(what, each), *together),
         ends=what.keys[:1] if passes and what.keys and what.keys[0] in schema.names else (),
         hidden=tuple(hidden),
         apart=True,
         silent=None if progress else _endless(what),
         derived=True,
     )
+
+
+def _windows(what: WindowJoin, each: Sequence[Properties]) -> list[Progressing]:
+    """The start and the end of the window of a result. Rows that stay alone have them too."""
+    if what.grid is None:
+        return []
+    most = _most(each, what)
+    return [Progressing(name, None if most is None else most + what.grid.range) for name in WINDOW]
 
 
 def _endless(what: WindowJoin) -> str:

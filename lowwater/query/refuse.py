@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
-from lowwater.model.properties import Properties
+from lowwater.model.properties import GREATEST, Properties
 from lowwater.model.words import listed
 from lowwater.operators.bucket import EMITTED, WindowedAggregation, WindowKind
 from lowwater.operators.late import LATE_COLUMNS
@@ -59,7 +59,7 @@ def refuse_time(window: WindowKind, time: str, groups: Sequence[str], before: Pr
         raise BadWindow(f"Windows over {time!r} would not close before the stream ends, since {since}.")
     if own.nullable:
         there = [p.attribute for p in before.progress if not p.nullable and p.attribute in before.schema.names]
-        instead = f"use over={there[0]!r}" if there else "use group_by()"
+        instead = f"use over={there[0]!r}" if there else _of_all(before)
         raise BadWindow(f"Rows that stay alone in the join have no {time!r} for windows to be over; {instead}.")
     by_arrival = getattr(window, "order", None) in ("arrival", "row-num") and getattr(window, "every", 2) > 1
     by_time = isinstance(window, Partitioned) or (isinstance(window, Over) and window.frame == "rows")
@@ -69,6 +69,14 @@ def refuse_time(window: WindowKind, time: str, groups: Sequence[str], before: Pr
         raise BadWindow(
             "Results of another operator have no order of arrival to count rows by; count them by time, order='time'."
         )
+
+
+def _of_all(before: Properties) -> str:
+    """What to do where no time is there in every row: the greatest of all times is, if they can be compared."""
+    times = [p.attribute for p in before.progress if p.attribute in before.schema.names]
+    if before.progressing(GREATEST) is None:
+        return "use group_by()"
+    return f"add a time that all rows have, as in with_column('t', 'greatest({', '.join(times)})')"
 
 
 def _refuse_ties(time: str, groups: Sequence[str], before: Properties) -> None:

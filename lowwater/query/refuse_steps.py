@@ -68,16 +68,17 @@ def refuse_union(nodes: Sequence[Node]) -> None:
     """Refuses a union of relations with other columns, without a common time, or of inputs with one name."""
     for other in nodes[1:]:
         _refuse_unlike(nodes[0].properties, other.properties)
-    inputs = [n.input.name for node in nodes for n in node.walk() if isinstance(n, Scan) and scan_like(node)]
-    if len(set(inputs)) < len(inputs):
+    inputs = [n.input for node in nodes for n in node.walk() if isinstance(n, Scan) and scan_like(node)]
+    names = [one.name for one in {id(one): one for one in inputs}.values()]  # one stream may be there twice
+    if len(set(names)) < len(names):
         raise LowwaterError(
-            f"union() needs inputs of different names, but has {inputs}; name them by stream(..., name=)."
+            f"union() needs inputs of different names, but has {names}; name them by stream(..., name=)."
         )
 
 
 def _refuse_unlike(ours: Properties, theirs: Properties) -> None:
     if any(one.ends and not one.derived for one in (ours, theirs)):
-        raise LowwaterError("union() comes before unique() and ends(): they speak of all rows of the union.")
+        raise LowwaterError("union() comes before unique() and ends(): they hold for all rows of the union.")
     common = [
         p.attribute
         for p in ours.progress
