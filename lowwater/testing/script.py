@@ -39,7 +39,7 @@ from lowwater.backends.tables import rows_of
 from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
 from lowwater.model.ticks import Length, microseconds
-from lowwater.operators.aggregation import LATE_COLUMNS
+from lowwater.operators.late import LATE_COLUMNS
 from lowwater.plan.plan import WHERE_FROM
 from lowwater.testing.query import Function, Query
 from lowwater.testing.text import block, table_lines, value_text, without_wid
