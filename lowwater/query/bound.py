@@ -45,7 +45,7 @@ def _spread(what: WindowedAggregation, before: Properties) -> tuple[int, str]:
     own = before.progressing(what.time)
     if own is None or own.behind is None:
         return what.lateness, ", plus those between the low-watermark and the newest row"
-    return own.behind + what.lateness, ", plus those in which sources are apart" if before.apart else ""
+    return own.behind + what.lateness, ", plus those between the slowest and the fastest source" if before.apart else ""
 
 
 def _context_aware(what: WindowedAggregation, tactic: str) -> str:

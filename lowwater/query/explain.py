@@ -84,15 +84,15 @@ def _output(placed: Placed, follower: Edge | None) -> list[tuple[str, str]]:
         return []
     promised = []
     if spec.joint:
-        promised = [f"joint punctuation on {listed(spec.what.times)}, since both are grouped by"]
+        promised = [f"joint progress on {listed(spec.what.times)}, because both are grouped by"]
     else:
         what = spec.what
         times = [t for t, wait in zip(what.times, what.waits, strict=True) if wait is not None or what.rows]
         names = list(dict.fromkeys(times[:1] if what.one_sided else times))
         if names:
-            promised = [f"individual punctuation on {' and on '.join(names)}"]
+            promised = [f"progress on {' and on '.join(names)}"]
         if spec.extremes:
-            promised.append("punctuation on the greatest and the least of the times")
+            promised.append("progress on the greatest and the least of the times")
     if spec.tactic == "pw":
         promised.append(f"values of {spec.what.keys[0]} that are over")
     return [("output", "; ".join(promised) or "no punctuation before the end")]
