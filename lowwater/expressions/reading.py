@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -83,6 +84,12 @@ def read(text: str, schema: pa.Schema, timezone: str, role: str) -> Node:
     """The bound tree of an expression."""
     if not isinstance(text, str) or not text.strip():
         raise LowwaterError(f"An expression is SQL text such as 'n > 3', not {text!r}.")
+    return _read(text, schema, timezone, role)
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str, schema: pa.Schema, timezone: str, role: str) -> Node:
+    """Cached: every verb plans its whole tree anew, and parsing would be most of that work. Trees do not change."""
     if "\\" in text:
         raise OutsideSubset(f"A backslash in {text!r}", "write the character itself")
     try:
