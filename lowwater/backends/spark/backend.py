@@ -108,7 +108,7 @@ class SparkBackend:
                     writer = writer.queryName(name)
                 return writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
 
-        return RunningQuery(plan, launch, place, observed)
+        return RunningQuery(plan, launch, place, observed, trigger)
 
     @staticmethod
     def _planned(node: Node, late: bool, pinned: dict[str, Any] | None = None) -> tuple[Plan, Sequence[Ingested]]:
