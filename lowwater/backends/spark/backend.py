@@ -59,7 +59,7 @@ class SparkBackend:
         number = shards or _default_shards(self._spark, frames)
         with session.configured(self._spark, number, _batch_rows(frames)):
             rows = _results(plan, frames, number).toArrow()
-        return rows.cast(plan.result_schema).sort_by(plan.order)
+        return plan.in_order(rows.cast(plan.result_schema))
 
     def start(
         self,
