@@ -46,7 +46,7 @@ demo: setup
 	$(BIN)/lowwater demo
 
 test: check
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest $(TESTS) --durations 15
 
 check: setup
 	$(BIN)/ruff check .

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,32 +10,48 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.soak import examples
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-settings.register_profile("lowwater", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("lowwater", examples(50), deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("lowwater")
+
+# The first of Java's two compilers only: JVMs that live for minutes would spend half of their time in the second.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
 
 
 WITH_SPARK = ("bench", "cases", "cases_of_ours", "cli", "docs", "examples", "taxi", "transcripts")
 """Tests outside tests/spark that need Spark are in these files."""
+WHOLE = ("tests/spark/test_killed.py",)
+"""Files whose tests share a fixture that takes long: they go to one process whole."""
+FIRST = ("tests/spark/test_killed.py", "tests/spark/test_cluster.py", "tests/test_bench.py")
+"""Files with the longest tests. None of them must be left for the end, when the other processes have nothing to do."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several processes, a file goes to one of them whole. Files that need Spark take longest, so they come first:
-    the order of the files stays as it is made below."""
+    """With several processes, each takes the next test when it is done with one, in the order that is made below."""
     from xdist.scheduler import LoadScopeScheduling
 
     config.option.loadscopereorder = False
 
-    class ByFile(LoadScopeScheduling):
+    class OneByOne(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid.partition("::")[0]
+            file = nodeid.partition("::")[0]
+            return file if file in WHOLE else nodeid
 
-    return ByFile(config, log)
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            """Forgets what is done: xdist would look through all of it after every test."""
+            super().mark_test_complete(node, item_index, duration)
+            work = self.assigned_work[node]
+            for scope in [scope for scope, tests in work.items() if all(tests.values())]:
+                del work[scope]
+
+    return OneByOne(config, log)
 
 
 def needs_spark(file: str) -> bool:
@@ -48,27 +63,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark") and not needs_spark(files[item]):
             raise pytest.UsageError(f"{item.nodeid} needs Spark: name its file in WITH_SPARK of tests/conftest.py.")
-    items.sort(key=lambda item: not needs_spark(files[item]))
+    places = {file: place for place, file in enumerate(FIRST)}
+    items.sort(key=lambda item: (not needs_spark(files[item]), places.get(files[item], len(FIRST))))
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
+    from tests.spark.small import session
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("lowwater-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "3g")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    opened = session()
+    yield opened
+    opened.stop()
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 SOAKING = "LOWWATER_SOAK" in os.environ
+
+
+def examples(often: int) -> settings:
+    """Settings of a property: so many examples run always, ten times as many under `make soak`."""
+    return settings(max_examples=often * (10 if SOAKING else 1))
 
 
 def sampled(cases: Sequence[Any], often: int | Iterable[Any]) -> list[Any]:

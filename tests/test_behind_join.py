@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -15,6 +15,7 @@ from tests.join_oracle import HOWS
 from tests.join_queries import Grid, Row, cases, plain
 from tests.join_scenarios import grids
 from tests.oracle import aggregate, aggregate_windows, key
+from tests.soak import examples
 
 
 def chosen(how: str) -> tuple[str, str]:
@@ -30,7 +31,7 @@ def aggregates(value: str) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("how", HOWS)
-@settings(max_examples=10)
+@examples(5)
 @given(data=st.data())
 def test_groups_behind_a_join_are_those_of_its_results_each_once(how: str, data: st.DataObject) -> None:
     case = data.draw(st.sampled_from(["band", "grid"]).flatmap(lambda kind: cases(how, kind)))
@@ -56,7 +57,7 @@ def test_groups_behind_a_join_are_those_of_its_results_each_once(how: str, data:
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "semi", "anti"])
-@settings(max_examples=10)
+@examples(5)
 @given(data=st.data())
 def test_windows_behind_a_join_are_those_of_its_results_each_once(how: str, data: st.DataObject) -> None:
     case = data.draw(st.sampled_from(["band", "grid"]).flatmap(lambda kind: cases(how, kind)))

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
+from tests.soak import examples
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
 DELAY = 6
@@ -63,7 +64,7 @@ def delayed(drawn: list[tuple[int, int, str]], shifts: list[int]) -> list[tuple[
     return [row for _, _, row in sorted(keyed)]
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(
     drawn=times,
     shifts=st.lists(st.integers(0, DELAY), min_size=1, max_size=7),

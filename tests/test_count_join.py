@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.errors import LowwaterError
@@ -28,6 +28,7 @@ from tests.compare import multiset
 from tests.join_oracle import count_join, flatten
 from tests.join_scenarios import CONDITIONS, KEY_KINDS, JoinScenario, join_scenarios
 from tests.oracle import Row, key
+from tests.soak import examples
 from tests.stored import reopened
 
 SQL = {"less": "l_v < r_v", "near": "abs(l_v - r_v) <= 1", "own": "own0 <> own1"}
@@ -138,7 +139,7 @@ def low_of(punctuation: Punctuation) -> int:
 # -- against the judge ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@examples(40)
 @given(join_scenarios(kinds=KINDS), windows, st.data())
 def test_the_join_is_that_of_the_judge(scenario: JoinScenario, asked: Windows, data: st.DataObject) -> None:
     events = data.draw(progress(scenario))
@@ -152,7 +153,7 @@ def test_the_join_is_that_of_the_judge(scenario: JoinScenario, asked: Windows, d
     assert join.held() == Held(0, 0)
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(join_scenarios(kinds=KINDS), windows, st.data())
 def test_rows_behind_their_own_low_watermark_are_late_and_all_others_join(
     scenario: JoinScenario, asked: Windows, data: st.DataObject
@@ -183,7 +184,7 @@ def test_rows_behind_their_own_low_watermark_are_late_and_all_others_join(
     assert join.counts.late == join.counts.dropped == late.total()
 
 
-@settings(max_examples=100)
+@examples(25)
 @given(join_scenarios(kinds=KINDS), windows, st.data())
 def test_no_result_breaks_a_promise_made_before(scenario: JoinScenario, asked: Windows, data: st.DataObject) -> None:
     events = data.draw(progress(scenario, late=True))
@@ -197,7 +198,7 @@ def test_no_result_breaks_a_promise_made_before(scenario: JoinScenario, asked: W
             assert not [row for row in message.rows.to_pylist() if any(p.match(row) for p in promised)]
 
 
-@settings(max_examples=100)
+@examples(25)
 @given(join_scenarios(kinds=("number", "text", "pair"), least=8), windows, st.data())
 def test_state_is_what_waits_and_the_windows(scenario: JoinScenario, asked: Windows, data: st.DataObject) -> None:
     """At every moment; rows that have left and are not yet cleared away are never more than those that have not."""
@@ -229,7 +230,7 @@ def test_state_is_what_waits_and_the_windows(scenario: JoinScenario, asked: Wind
     assert join.held() == Held(0, 0)
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(join_scenarios(kinds=("number", "text", "double")), windows, st.data())
 def test_arrival_does_not_matter_where_times_differ(
     scenario: JoinScenario, asked: Windows, data: st.DataObject
@@ -249,7 +250,7 @@ def test_arrival_does_not_matter_where_times_differ(
     assert found[0] == found[1] == asked.judged(scenario, *told)
 
 
-@settings(max_examples=50)
+@examples(20)
 @given(join_scenarios(kinds=("number", "text", "pair")), windows, st.data())
 def test_batches_that_ingest_has_laid_out_give_the_same(
     scenario: JoinScenario, asked: Windows, data: st.DataObject
@@ -266,7 +267,7 @@ def test_batches_that_ingest_has_laid_out_give_the_same(
     assert join.counts == plain.counts
 
 
-@settings(max_examples=50)
+@examples(20)
 @given(join_scenarios(kinds=("text", "pair", "double")), windows, st.data())
 def test_keys_that_share_a_code_are_told_apart(scenario: JoinScenario, asked: Windows, data: st.DataObject) -> None:
     events = data.draw(progress(scenario))

@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
+from tests.soak import examples
 
 Row = dict[str, Any]
 SCHEMA = pa.schema([("ts", pa.int64()), ("id", pa.string()), ("x", pa.float64()), ("v", pa.int64())])
@@ -111,7 +112,7 @@ def in_peace(started: Any) -> bool:
 
 
 @pytest.mark.parametrize("columns", [[], ["ts"], ["v", "ts"], ["id", "x", "ts"]], ids=str)
-@settings(max_examples=25)
+@examples(12)
 @given(data=st.data(), rows=disordered(), shards=st.integers(1, 3))
 def test_distinct_is_its_definition(columns: list[str], data: st.DataObject, rows: list[Row], shards: int) -> None:
     started = run(stream().distinct(*columns), rows, data, shards)
@@ -121,7 +122,7 @@ def test_distinct_is_its_definition(columns: list[str], data: st.DataObject, row
 
 
 @pytest.mark.parametrize("on", [["id"], ["x"], ["id", "x"], ["v", "ts"]], ids=str)
-@settings(max_examples=40)
+@examples(15)
 @given(data=st.data(), rows=disordered(), shards=st.integers(1, 3), within=st.integers(0, 9))
 def test_drop_duplicates_is_its_definition(
     on: list[str], data: st.DataObject, rows: list[Row], shards: int, within: int
@@ -131,7 +132,7 @@ def test_drop_duplicates_is_its_definition(
     assert in_peace(started)
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(data=st.data(), rows=disordered(), within=st.integers(0, 9))
 def test_a_row_of_nested_values_survives_by_its_values(data: st.DataObject, rows: list[Row], within: int) -> None:
     """Rows with lists and structs have an order too, whatever order they come in."""
@@ -237,7 +238,7 @@ def test_a_long_chain_of_survivors_is_found_in_one_batch() -> None:
 # -- in a tree ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(data=st.data(), left=disordered(), right=disordered(), shards=st.integers(1, 3))
 def test_distinct_over_a_union(data: st.DataObject, left: list[Row], right: list[Row], shards: int) -> None:
     started = stream(name="one").union(stream(name="two")).distinct("id", "ts").start(shards=shards)
@@ -252,7 +253,7 @@ def test_distinct_over_a_union(data: st.DataObject, left: list[Row], right: list
     assert in_peace(started)
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(data=st.data(), rows=disordered(), shards=st.integers(1, 3), within=st.integers(0, 9))
 def test_a_window_over_survivors_counts_them(data: st.DataObject, rows: list[Row], shards: int, within: int) -> None:
     query = stream().drop_duplicates("id", within).window(5).agg(n=lw.count())
@@ -263,7 +264,7 @@ def test_a_window_over_survivors_counts_them(data: st.DataObject, rows: list[Row
     assert in_peace(started)
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(data=st.data(), rows=disordered(), shards=st.integers(1, 3))
 def test_distinct_behind_an_aggregation(data: st.DataObject, rows: list[Row], shards: int) -> None:
     counts = stream().window(5).group_by("id").agg(n=lw.count())
@@ -273,7 +274,7 @@ def test_distinct_behind_an_aggregation(data: st.DataObject, rows: list[Row], sh
     assert in_peace(started)
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(data=st.data(), rows=disordered(), shards=st.integers(1, 3))
 def test_the_first_window_in_which_a_key_is_busy(data: st.DataObject, rows: list[Row], shards: int) -> None:
     busy = stream().window(5).group_by("id").agg(n=lw.count()).where("n > 1")
@@ -309,7 +310,7 @@ def test_what_follows_does_not_change_who_survives() -> None:
     ],
     ids=["tumbling", "sliding", "landmark", "from the first row", "session"],
 )
-@settings(max_examples=10)
+@examples(8)
 @given(data=st.data(), rows=disordered(), shards=st.integers(1, 3))
 def test_distinct_over_windows_is_a_count_without_the_count(
     window: Any, data: st.DataObject, rows: list[Row], shards: int

@@ -11,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.windows.context_free import Landmark, Sliding
 from lowwater.windows.spec import Tuples
 from tests.oracle import aggregate_windows
+from tests.soak import examples
 from tests.stored import move
 
 Row = dict[str, Any]
@@ -93,7 +94,7 @@ def said(table: pa.Table) -> list[tuple[str, int, Any, int, int]]:
 
 
 @pytest.mark.parametrize("strategy", ["wid", "panes"])
-@settings(max_examples=60)
+@examples(20)
 @given(rows=rows_drawn, cuts=cuts_drawn, shape=slides, lateness=st.sampled_from([0, 3, 20]), early=st.booleans())
 def test_each_push_says_what_it_must(
     strategy: str, rows: Any, cuts: Any, shape: tuple[int, int], lateness: int, early: bool
@@ -183,7 +184,7 @@ def test_options_of_emission_add_up() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["wid", "panes", "buffer", "adaptive"])
-@settings(max_examples=30)
+@examples(12)
 @given(rows=rows_drawn, cuts=cuts_drawn, shape=slides)
 def test_consistent_slack_drops_a_late_row_from_all_its_windows(
     strategy: str, rows: Any, cuts: Any, shape: tuple[int, int]
@@ -210,7 +211,7 @@ FLUSHES = [lw.slow_flush(3, windows=1), lw.slow_flush(1, windows=3), lw.lazy_flu
 
 
 @pytest.mark.parametrize("flush", FLUSHES, ids=str)
-@settings(max_examples=50)
+@examples(20)
 @given(rows=rows_drawn, cuts=cuts_drawn, shape=slides)
 def test_flushing_changes_when_answers_leave_and_nothing_else(
     flush: Any, rows: Any, cuts: Any, shape: tuple[int, int]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -26,6 +26,7 @@ from lowwater.operators.base import Batch, Ended, Held, Late, Message, taken
 from lowwater.operators.group_by import ENDED, LATE, GroupBy, Grouping, within
 from tests.compare import EPOCH, difference, multiset, ticks
 from tests.oracle import aggregate, key
+from tests.soak import examples
 from tests.stored import reopened, segments
 
 Row = dict[str, Any]
@@ -44,7 +45,7 @@ AGGREGATES = {
     "again": (lw.sum("v"), ("sum", "v")),
 }
 GROUPS = [(), ("k",), ("l",), ("l", "r"), ("k", "l"), ("x", "k")]
-some = settings(max_examples=60)
+some = examples(20)
 
 
 def opened(*by: str, aggregates: Sequence[str] = tuple(AGGREGATES)) -> GroupBy:

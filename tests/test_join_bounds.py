@@ -33,7 +33,7 @@ def test_windows_behind_a_join_hold_what_is_told(window: dict[str, Any], over: s
     query = joined.window(20, 10, over=over).group_by("k").agg(n=lw.count())
     told = int(query.explain().split("at most ")[1].split()[0])
     running, held = query.start(), 0
-    for t in range(300):  # in step: what is kept while one stream waits for the other is not in the number
+    for t in range(120):  # in step: what is kept while one stream waits for the other is not in the number
         for port in (0, 1):
             running.push([{"ts": t, "k": "a"}], port)
         held = max(held, running.graph(0, 0).operators[1].held().rows)

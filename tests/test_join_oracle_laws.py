@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compare import counted, multiset
@@ -20,13 +20,14 @@ from tests.join_oracle import (
 )
 from tests.join_scenarios import CONDITIONS, KEY_KINDS, JoinScenario, bands, grids, join_scenarios
 from tests.oracle import Row, key
+from tests.soak import examples
 
 NAN = float("nan")
 K = [("k", "k")]
 KINDS = tuple(KEY_KINDS)
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(join_scenarios(kinds=KINDS, timeless=True), bands(), st.sampled_from([None, *CONDITIONS]), st.booleans())
 def test_kinds_of_joins_agree(
     scenario: JoinScenario, band: tuple[int | None, int | None, str], condition: str | None, null_safe: bool
@@ -41,7 +42,7 @@ def test_kinds_of_joins_agree(
     assert (sum(of["semi"].values()) > 0) == (sum(of["inner"].values()) > 0)
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(join_scenarios(kinds=KINDS), bands())
 def test_a_join_from_the_right_is_the_join_from_the_left(
     scenario: JoinScenario, band: tuple[int | None, int | None, str]
@@ -62,7 +63,7 @@ def test_a_join_from_the_right_is_the_join_from_the_left(
     assert counted([(a, b) for b, a in turned]) == counted(straight)
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(join_scenarios(kinds=KINDS), st.integers(1, 20), st.integers(-10, 10))
 def test_window_conditions_are_equality_and_band_predicates(scenario: JoinScenario, size: int, origin: int) -> None:
     """TH 5.2: windows side by side are equality of the quotients; those that move by one tick are a band, in which a
@@ -84,7 +85,7 @@ def test_window_conditions_are_equality_and_band_predicates(scenario: JoinScenar
     assert counted([pair[:2] for pair in moving]) == counted(repeated)
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(join_scenarios(kinds=KINDS), grids(), st.sampled_from(HOWS))
 def test_windows_are_joined_each_for_itself(scenario: JoinScenario, grid: tuple[int, int, int], how: str) -> None:
     left, right = scenario.streams
@@ -99,7 +100,7 @@ def test_windows_are_joined_each_for_itself(scenario: JoinScenario, grid: tuple[
     assert number == len(found)
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(join_scenarios(ports=3, most=8), st.lists(st.none() | st.integers(0, 20), min_size=3, max_size=3))
 def test_many_streams_are_joined_as_two_and_one_more(scenario: JoinScenario, waits: list[int | None]) -> None:
     a, b, c = scenario.streams
@@ -119,7 +120,7 @@ def test_many_streams_are_joined_as_two_and_one_more(scenario: JoinScenario, wai
     assert counted(expected) == counted(n_way([a, b, c], scenario.keys, waits))
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(join_scenarios(kinds=KINDS), st.integers(0, 15), st.integers(0, 15), st.booleans())
 def test_windows_that_wait_are_a_band_and_those_that_count_enough_forget_nothing(
     scenario: JoinScenario, left_wait: int, right_wait: int, per_key: bool
@@ -135,7 +136,7 @@ def test_windows_that_wait_are_a_band_and_those_that_count_enough_forget_nothing
     assert for_ever == unbounded
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(join_scenarios(kinds=("number", "pair", "none")), st.integers(0, 4), st.integers(0, 4), st.booleans())
 def test_counting_windows_are_buffers_that_the_merged_streams_run_through(
     scenario: JoinScenario, left_rows: int, right_rows: int, per_key: bool
@@ -154,7 +155,7 @@ def test_counting_windows_are_buffers_that_the_merged_streams_run_through(
     assert counted(found) == counted(count_join(*scenario.streams, scenario.on, left_rows, right_rows, per_key))
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(join_scenarios(kinds=("number", "text", "double")), bands(), st.data())
 def test_punctuation_takes_out_what_came_after_it_and_nothing_else(
     scenario: JoinScenario, band: tuple[int | None, int | None, str], data: st.DataObject
@@ -178,7 +179,7 @@ def test_punctuation_takes_out_what_came_after_it_and_nothing_else(
 # Scenarios
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(join_scenarios(kinds=KINDS, timeless=True) | join_scenarios(ports=3))
 def test_scenarios_keep_what_they_promise(scenario: JoinScenario) -> None:
     ports = range(len(scenario.schemas))
@@ -191,7 +192,7 @@ def test_scenarios_keep_what_they_promise(scenario: JoinScenario) -> None:
     assert {len(on) for on in scenario.on} <= {len(ports)}
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(join_scenarios(kinds=KINDS), bands(bounded=True), st.sampled_from(HOWS))
 def test_results_do_not_depend_on_the_arrival(scenario: JoinScenario, band: tuple[int, int, str], how: str) -> None:
     lower, upper, bounds = band

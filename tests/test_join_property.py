@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -20,12 +20,13 @@ from tests.compare import multiset
 from tests.join_oracle import HOWS, flatten, n_way
 from tests.join_queries import Grid, Row, cases, few, held, in_memory, late_row, low_watermark, plain_streams
 from tests.join_scenarios import join_scenarios
+from tests.soak import examples
 
 EVERY = [(how, kind) for how in HOWS for kind in ("band", "grid")]
 
 
 @pytest.mark.parametrize(("how", "kind"), EVERY)
-@settings(max_examples=20)
+@examples(10)
 @given(data=st.data())
 def test_local_join_is_the_definition(how: str, kind: str, data: st.DataObject) -> None:
     case = data.draw(cases(how, kind))
@@ -40,7 +41,7 @@ def test_local_join_is_the_definition(how: str, kind: str, data: st.DataObject) 
 
 
 @pytest.mark.parametrize(("how", "kind"), EVERY)
-@settings(max_examples=8)
+@examples(5)
 @given(data=st.data())
 def test_after_each_push_all_is_out_that_progress_proves_and_no_row_is_kept_in_vain(
     how: str, kind: str, data: st.DataObject
@@ -65,7 +66,7 @@ def test_after_each_push_all_is_out_that_progress_proves_and_no_row_is_kept_in_v
 
 
 @pytest.mark.parametrize(("how", "kind"), EVERY)
-@settings(max_examples=5)
+@examples(4)
 @given(data=st.data())
 def test_results_do_not_depend_on_the_order_of_arrival(how: str, kind: str, data: st.DataObject) -> None:
     """Two arrivals of the same rows, in any order and any pieces, of streams that declare all of it."""
@@ -88,7 +89,7 @@ def test_results_do_not_depend_on_the_order_of_arrival(how: str, kind: str, data
 
 
 @pytest.mark.parametrize("how", HOWS)
-@settings(max_examples=10)
+@examples(6)
 @given(data=st.data())
 def test_rows_behind_their_own_low_watermark_are_told_and_take_no_part(how: str, data: st.DataObject) -> None:
     """Streams declare less disorder than they have. A batch is judged by what came before it.
@@ -122,7 +123,7 @@ def test_rows_behind_their_own_low_watermark_are_told_and_take_no_part(how: str,
 
 
 @pytest.mark.parametrize("how", HOWS)
-@settings(max_examples=8)
+@examples(5)
 @given(data=st.data())
 def test_keys_that_share_a_hash_are_still_told_apart(how: str, data: st.DataObject) -> None:
     kinds = ("text", "pair", "double")
@@ -134,7 +135,7 @@ def test_keys_that_share_a_hash_are_still_told_apart(how: str, data: st.DataObje
     assert query.metrics().state_rows == 0
 
 
-@settings(max_examples=8)
+@examples(5)
 @given(data=st.data())
 def test_keys_of_several_streams_that_share_a_hash_are_still_told_apart(data: st.DataObject) -> None:
     scenario = data.draw(join_scenarios(ports=3, kinds=("text", "pair"), least=4, most=10))

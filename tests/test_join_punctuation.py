@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -20,6 +20,7 @@ from lowwater.windows.context_free import Sliding
 from tests.join_oracle import HOWS
 from tests.join_queries import Row, held, plain
 from tests.join_scenarios import grids
+from tests.soak import examples
 
 SIDES = tuple(
     JoinSide(name, pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())]), "ts", ("k",)) for name in "lr"
@@ -76,7 +77,7 @@ def specs(draw: st.DrawFn, hows: Sequence[str] = HOWS) -> WindowJoin:
 
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("how", HOWS)
-@settings(max_examples=10)
+@examples(8)
 @given(data=st.data())
 def test_punctuation_of_a_join_is_true(how: str, joint: bool, data: st.DataObject) -> None:
     join = OAJoin(data.draw(specs([how])), joint)
@@ -88,7 +89,7 @@ def test_punctuation_of_a_join_is_true(how: str, joint: bool, data: st.DataObjec
     assert join.held().rows == 0
 
 
-@settings(max_examples=25)
+@examples(12)
 @given(data=st.data())
 def test_punctuation_of_a_join_of_three_is_true(data: st.DataObject) -> None:
     sides = tuple(replace(SIDES[0], name=name) for name in "abc")
@@ -119,7 +120,7 @@ def answered(what: WindowJoin, joint: bool, arrival: Sequence[Event]) -> list[se
     return found
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(what=specs(hows=["inner"]), arrival=events())
 def test_joint_punctuation_answers_groups_of_both_timestamps_no_later(what: WindowJoin, arrival: list[Event]) -> None:
     alone, joint = (answered(what, joint, arrival) for joint in (False, True))

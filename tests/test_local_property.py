@@ -11,12 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from tests.compare import difference, ticks
 from tests.scenarios import AGGREGATES, GRID, HOLISTIC, KINDS, scenarios
+from tests.soak import examples, sampled
 
 Row = dict[str, Any]
 
@@ -29,7 +30,7 @@ def test_every_aggregate_of_the_api_takes_part() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@examples(15)
 @given(data=st.data())
 def test_local_backend_is_the_definition(kind: str, data: st.DataObject) -> None:
     scenario = data.draw(scenarios(kind))
@@ -43,11 +44,18 @@ def test_local_backend_is_the_definition(kind: str, data: st.DataObject) -> None
 PAIRS = [(kind, name) for kind in KINDS for name in AGGREGATES if kind != "landmark" or name not in HOLISTIC]
 
 
-@pytest.mark.parametrize(("kind", "aggregate"), PAIRS)
-@settings(max_examples=3)
+OFTEN = [
+    pair for pair in PAIRS if (KINDS.index(pair[0]) + list(AGGREGATES).index(pair[1])) % 4 == 0 or pair[0] == "session"
+]
+"""Every aggregate with sessions and with about three other kinds; every kind with a quarter of them."""
+
+
+@pytest.mark.parametrize("pair", sampled(PAIRS, OFTEN), ids="-".join)
+@examples(2)
 @given(data=st.data())
-def test_every_aggregate_over_every_kind_of_window(kind: str, aggregate: str, data: st.DataObject) -> None:
+def test_every_aggregate_over_every_kind_of_window(pair: tuple[str, str], data: st.DataObject) -> None:
     """Few examples a pair, but each with rows enough for several windows and groups."""
+    kind, aggregate = pair
     scenario = data.draw(scenarios(kind, aggregate, least=12))
     query = scenario.run()
     assert difference(query.result(), scenario.expected(), scenario.group_by) == ""
@@ -55,7 +63,7 @@ def test_every_aggregate_over_every_kind_of_window(kind: str, aggregate: str, da
 
 
 @pytest.mark.parametrize("kind", GRID)
-@settings(max_examples=15)
+@examples(8)
 @given(data=st.data())
 def test_results_come_before_the_end_as_soon_as_progress_allows(kind: str, data: st.DataObject) -> None:
     """One input in order: every window that ends at or before the newest row is out, and no other."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -17,12 +17,13 @@ from tests.compare import multiset
 from tests.join_oracle import HOWS, flatten, n_way
 from tests.join_queries import Case, Grid, Row, held, low_watermark, plain_streams, restarts, windows
 from tests.join_scenarios import KEY_KINDS, grids, join_scenarios
+from tests.soak import examples
 
 PLAIN = pa.schema({"ts": pa.int64(), "k": pa.string()})
 
 
 @pytest.mark.parametrize(("ports", "most"), [(3, 12), (4, 6)])
-@settings(max_examples=15)
+@examples(8)
 @given(data=st.data())
 def test_a_join_of_several_streams_is_the_definition(ports: int, most: int, data: st.DataObject) -> None:
     scenario = data.draw(join_scenarios(ports=ports, kinds=tuple(KEY_KINDS), least=most // 2, most=most, timeless=True))
@@ -57,7 +58,7 @@ def times(rows: list[Row], keys: list[str]) -> list[int]:
     return [row["ts"] for row in rows if row["ts"] is not None and all(row[name] is not None for name in keys)]
 
 
-@settings(max_examples=12)
+@examples(6)
 @given(data=st.data())
 def test_a_join_of_several_streams_over_a_grid_is_the_definition(data: st.DataObject) -> None:
     """A window is joined for itself: its rows are combined with nothing to keep them apart but the key."""
@@ -78,7 +79,7 @@ def test_a_join_of_several_streams_over_a_grid_is_the_definition(data: st.DataOb
 
 
 @pytest.mark.parametrize("how", HOWS)
-@settings(max_examples=8)
+@examples(5)
 @given(data=st.data())
 def test_sides_of_several_streams_progress_with_their_slowest(how: str, data: st.DataObject) -> None:
     """(a union b) join (c union d): four streams, each with its own disorder and lag."""

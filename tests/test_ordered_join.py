@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.errors import LowwaterError
@@ -27,6 +27,7 @@ from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.operators.base import Batch, Held, Late, Message, Operator, taken
 from lowwater.windows.context_free import Sliding
 from tests.compare import multiset
+from tests.soak import examples
 from tests.stored import committed, reopened, segments
 
 Row = dict[str, Any]
@@ -34,7 +35,7 @@ Event = tuple[int, list[Row] | Punctuation]
 
 KINDS = [OPOBJoin, OPIBJoin]
 each = pytest.mark.parametrize("kind", KINDS)
-some = settings(max_examples=12)
+some = examples(6)
 NAMES = "abc"
 
 
@@ -156,7 +157,7 @@ def expected(story: Story) -> list[Row]:
 
 
 @each
-@settings(max_examples=30)
+@examples(12)
 @given(story=stories)
 def test_results_are_those_of_oa_join_in_order_of_the_first_input(kind: type[OrderedJoin], story: Story) -> None:
     agnostic, ordered = run(OAJoin(story.what), story), run(kind(story.what), story)

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.backends.local import LocalQuery
 from tests.compare import EPOCH, difference
 from tests.oracle import aggregate_windows
+from tests.soak import examples
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("source", pa.string())])
 SECOND = 10**6
@@ -63,7 +64,7 @@ policies = pytest.mark.parametrize("name", POLICIES)
 
 
 @policies
-@settings(max_examples=40)
+@examples(20)
 @given(values=times)
 def test_low_watermark_after_every_row_is_the_policys_definition(name: str, values: list[int]) -> None:
     disorder, definition = POLICIES[name]
@@ -77,7 +78,7 @@ def test_low_watermark_after_every_row_is_the_policys_definition(name: str, valu
 
 
 @policies
-@settings(max_examples=40)
+@examples(20)
 @given(values=times, at=st.lists(st.integers(0, 40), max_size=5))
 def test_low_watermark_at_the_end_does_not_depend_on_the_cut(name: str, values: list[int], at: list[int]) -> None:
     whole, pieces = started(POLICIES[name][0]), started(POLICIES[name][0])
@@ -88,7 +89,7 @@ def test_low_watermark_at_the_end_does_not_depend_on_the_cut(name: str, values: 
 
 
 @policies
-@settings(max_examples=30)
+@examples(15)
 @given(values=times)
 def test_rows_below_the_low_watermark_are_late_and_no_others(name: str, values: list[int]) -> None:
     disorder, definition = POLICIES[name]

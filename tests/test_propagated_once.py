@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.joins.keyed import Keyed
@@ -17,6 +17,7 @@ from lowwater.joins.spec import WindowJoin
 from lowwater.model.punctuation import ALL, Punctuation, Range
 from lowwater.operators.base import Ended, Message
 from tests.join_oracle import HOWS
+from tests.soak import examples
 from tests.test_pwjoin import VALUES, Event, arrivals, ended, revived, rows, sides, specs, take
 
 
@@ -136,7 +137,7 @@ def test_a_join_without_window_reports_at_the_end_of_one_input_once() -> None:
 
 
 @pytest.mark.parametrize(("ports", "early"), [(2, True), (3, True), (2, False), (3, False)])
-@settings(max_examples=80)
+@examples(40)
 @given(data=st.data())
 def test_what_is_remembered_as_over_is_not_reported_again(ports: int, early: bool, data: st.DataObject) -> None:
     """A value may be reported again only after all sides have forgotten it, and without a window none does."""

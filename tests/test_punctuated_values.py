@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -14,13 +14,14 @@ from tests.compare import multiset
 from tests.join_oracle import HOWS, value_punctuated
 from tests.join_queries import few, held
 from tests.punctuated_queries import Judge, K, Row, ending, punctuated
+from tests.soak import examples
 
 IN_NO_WINDOW = {"windows_missed": None, "windows_kept": 0}
 
 
 @pytest.mark.parametrize("windowed", [True, False], ids=["window", "no window"])
 @pytest.mark.parametrize("how", HOWS)
-@settings(max_examples=25)
+@examples(12)
 @given(data=st.data())
 def test_results_are_those_of_the_grammatical_rows_and_the_others_are_told(
     how: str, windowed: bool, data: st.DataObject
@@ -50,7 +51,7 @@ def test_results_are_those_of_the_grammatical_rows_and_the_others_are_told(
     assert (numbers.late_rows, numbers.state_rows, numbers.state_bytes) == (len(expected), 0, 0)
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(data=st.data())
 def test_the_judge_here_is_the_judge_of_punctuated_values(data: st.DataObject) -> None:
     case = data.draw(punctuated("inner", windowed=False))
@@ -70,7 +71,7 @@ def test_the_judge_here_is_the_judge_of_punctuated_values(data: st.DataObject) -
     assert results == case.window.join(*judge.rows, K, "inner", null_safe=case.null_safe)
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(data=st.data())
 def test_values_that_share_a_hash_are_still_told_apart(data: st.DataObject) -> None:
     how, windowed = data.draw(st.sampled_from(HOWS)), data.draw(st.booleans())
@@ -86,7 +87,7 @@ def test_values_that_share_a_hash_are_still_told_apart(data: st.DataObject) -> N
     assert query.metrics().late_rows == len(judge.late)
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(data=st.data())
 def test_groups_behind_a_punctuated_join_are_those_of_its_results_each_once(data: st.DataObject) -> None:
     """By the key, so that values that are over answer groups; whichever side's rows stay alone."""

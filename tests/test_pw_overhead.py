@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.experiments.punctuated.feed import Ran, arrivals, give, run, spec, ticks
@@ -18,6 +18,7 @@ from lowwater.generate import SECOND, START
 from lowwater.generate.punctuated import Punctuated, punctuated, unpunctuated
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.pwjoin import PWJoin
+from tests.soak import examples
 
 ALLOWED = 1.03
 
@@ -26,7 +27,7 @@ def done(ran: Ran) -> int:
     return ran.end.operations + ran.end.flags
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 2), st.integers(1, 300), st.sampled_from([0.0, 0.5, 2.0, None]))
 def test_without_punctuation_no_operation_is_added(seed: int, values: int, window: float | None) -> None:
     streams = [unpunctuated(300, values, seed), unpunctuated(300, values, seed + 1)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -23,6 +23,7 @@ from tests.compare import multiset
 from tests.join_oracle import HOWS, flatten, n_way
 from tests.oracle import ordered
 from tests.punctuated_queries import Row
+from tests.soak import examples
 from tests.stored import reopened
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
@@ -111,7 +112,7 @@ def break_no_promise(messages: Iterable[Message]) -> None:
 
 
 @pytest.mark.parametrize(("ports", "early"), [(2, True), (2, False), (3, True)])
-@settings(max_examples=60)
+@examples(20)
 @given(data=st.data())
 def test_what_a_punctuated_join_says_is_true(ports: int, early: bool, data: st.DataObject) -> None:
     what = data.draw(specs(HOWS if ports == 2 else ["inner"], ports))
@@ -127,7 +128,7 @@ def test_what_a_punctuated_join_says_is_true(ports: int, early: bool, data: st.D
 
 
 @pytest.mark.parametrize("ports", [2, 3])
-@settings(max_examples=50)
+@examples(20)
 @given(data=st.data())
 def test_results_are_those_of_a_join_that_hears_no_values(ports: int, data: st.DataObject) -> None:
     what = data.draw(specs(HOWS if ports == 2 else ["inner"], ports))
@@ -191,7 +192,7 @@ class Propagation:
 
 
 @pytest.mark.parametrize(("ports", "early"), [(2, True), (3, True), (2, False), (3, False)])
-@settings(max_examples=60)
+@examples(20)
 @given(data=st.data())
 def test_values_are_told_to_be_over_exactly_when_they_are(ports: int, early: bool, data: st.DataObject) -> None:
     """Early: when the last row of an ended value leaves its window. PJoin, without window: when all have ended it."""
@@ -211,7 +212,7 @@ def test_values_are_told_to_be_over_exactly_when_they_are(ports: int, early: boo
         assert told == judge.over
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(data=st.data())
 def test_ranges_that_are_over_are_told(data: st.DataObject) -> None:
     """What is told covers every value that is over, whether ended one by one or by ranges."""
@@ -314,7 +315,7 @@ def test_a_value_that_one_of_three_has_ended_and_none_of_its_rows_is_left_is_not
     assert join.held().rows == 1
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(data=st.data())
 def test_a_punctuated_join_of_three_is_the_definition_and_keeps_no_value_that_the_others_have_ended(
     data: st.DataObject,
@@ -341,7 +342,7 @@ def test_a_punctuated_join_of_three_is_the_definition_and_keeps_no_value_that_th
     assert join.held().rows == 0
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(data=st.data())
 def test_without_punctuation_it_does_the_same_operations(data: st.DataObject) -> None:
     """PW's WJoin. The paper allows 3 % more; there is not one."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -22,6 +22,7 @@ from lowwater.plan.inputs import Input
 from lowwater.runtime import arrivals
 from lowwater.runtime.arrivals import Arrivals, facts_of, facts_table
 from lowwater.state.segments import pack, unpack
+from tests.soak import examples
 
 MOMENT = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 
@@ -95,7 +96,7 @@ def test_null_and_the_text_that_names_it_are_one_source() -> None:
 batches = st.lists(st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=8), max_size=6)
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(declared=st.lists(st.sampled_from("abcxyz")), batches=batches)
 def test_each_source_keeps_the_position_of_its_first_appearance(declared: list[str], batches: list[list[str]]) -> None:
     progress = Progress(Delay(0), tuple(declared))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.aggregates import sorting
 from lowwater.aggregates.grouped import Grouped, lift, split, without_columns
 from lowwater.aggregates.sorting import order_of, parted
+from tests.soak import examples
 
 SHARDS = (1, 2, 8, 64)
 
@@ -41,7 +42,7 @@ def test_a_shard_has_its_rows_in_the_order_of_arrival(
         assert table.equals(rows.filter(pa.array(shard == number)))
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.sampled_from([2, 4, 5, 300, 1 << 16, (1 << 16) + 1, 1 << 40]), st.integers(0, 2**31), st.integers(0, 300))
 def test_order_of_is_stable_for_keys_of_every_width(stop: int, seed: int, n: int) -> None:
     key = np.random.default_rng(seed).choice([0, 1, stop // 2, stop - 1], n)

@@ -15,6 +15,7 @@ import pyarrow.csv as csv
 import pytest
 
 import lowwater as lw
+from tests.soak import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +120,7 @@ def test_a_ride_that_has_ended_is_forgotten_at_once(rides: pa.Table) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seconds", PAIRS)
+@pytest.mark.parametrize("seconds", sampled(list(PAIRS), [3600]))
 def test_starts_meet_their_ends_on_spark(seconds: int, rides: pa.Table, spark: SparkSession, tmp_path: Path) -> None:
     """Pairs of the shorter distances are among those of the longer one."""
     from tests.spark.answers import parts, streaming, write_part
@@ -132,9 +133,7 @@ def test_starts_meet_their_ends_on_spark(seconds: int, rides: pa.Table, spark: S
         checkpoint=str(tmp_path / "checkpoint"),
         results=str(tmp_path / "pairs"),
         late=str(tmp_path / "late"),
-        trigger={"availableNow": True},
     )
-    query.await_termination()
     query.finish()
     assert spark.read.parquet(str(tmp_path / "late")).count() == 0
     pairs = spark.read.parquet(str(tmp_path / "pairs"))

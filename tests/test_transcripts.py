@@ -336,10 +336,8 @@ def run_on_spark(transcript: Transcript, spark: SparkSession, folder: Path) -> N
             checkpoint=str(folder / "checkpoint"),
             results=lambda rows, batch: results.extend(rows.toArrow().to_pylist()),
             late=lambda rows, batch: late.extend(rows.toArrow().to_pylist()),
-            trigger={"availableNow": True},
         )
 
-    running = None
     waiting = False
     for number, action in enumerate(transcript.actions):
         if action.verb == "batch":
@@ -347,12 +345,13 @@ def run_on_spark(transcript: Transcript, spark: SparkSession, folder: Path) -> N
             pq.write_table(pa.Table.from_pylist(transcript.rows(action), schema=transcript.schema(action.port)), file)
             os.utime(file, (1_000_000 + number, 1_000_000 + number))
             waiting = True
-        elif action.verb in ("restart", "finish") and waiting:
+        elif action.verb == "restart" and waiting:
             running = start()
-            running.await_termination()
+            running.process_available()
+            running.stop()
             waiting = False
-        if action.verb == "finish":
-            running.finish()
+        elif action.verb == "finish":
+            start().finish()
     expected = [(a.verb, row) for a in transcript.actions if a.verb.startswith("expect") for row in a.content]
     assert plain(results, 1) == by_text([row for verb, row in expected if verb == "expect"])
     operators = {placed.label for placed in transcript.build(frames(), "auto").plan.operators}

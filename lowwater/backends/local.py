@@ -245,7 +245,7 @@ class LocalQuery:
     def _together(self, tables: list[pa.Table]) -> pa.Table:
         schema = self.plan.result_schema
         together = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
-        return together.sort_by(self.plan.order) if self.plan.order else together
+        return self.plan.in_order(together)
 
     def result(self) -> pa.Table:
         """All results so far."""

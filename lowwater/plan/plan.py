@@ -169,6 +169,10 @@ class Plan:
             number = before[0]
         return [(name, how) for name, how in self.operators[number].spec.order if name in known]
 
+    def in_order(self, results: pa.Table) -> pa.Table:
+        """A finite result, sorted if it has an order; a union of inputs has none."""
+        return results.sort_by(self.order) if self.order else results
+
     @property
     def late_schema(self) -> pa.Schema:
         """The late output: input and operator, the columns of all inputs, and the reason."""

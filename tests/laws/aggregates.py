@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 import lowwater.aggregates as package
@@ -28,6 +27,7 @@ from lowwater.aggregates.base import Aggregate, Algebra, argument, to_arrow
 from lowwater.aggregates.order import is_number
 from lowwater.aggregates.user import UserAggregate
 from lowwater.errors import BadAggregate
+from tests.soak import examples
 
 
 class energy(UserAggregate):
@@ -120,7 +120,7 @@ def accepted() -> list[tuple[str, str]]:
 
 CASES = accepted()
 laws = pytest.mark.parametrize(("name", "kind"), CASES, ids=[f"{n}-{k}" for n, k in CASES])
-few = settings(max_examples=6, deadline=None, derandomize=True)
+few = examples(3)
 
 
 class Stream:

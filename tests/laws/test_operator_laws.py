@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater.joins
@@ -34,6 +34,7 @@ from lowwater.windows.spec import Tuples
 from tests.compare import difference, multiset
 from tests.laws.recipes import ORACLE, RECIPES, SCHEMA, Recipe, Row, Window
 from tests.oracle import aggregate
+from tests.soak import examples
 from tests.stored import committed, reopened
 
 every = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
@@ -43,7 +44,7 @@ guarding = pytest.mark.parametrize("recipe", grid, ids=lambda recipe: recipe.nam
 ordering = pytest.mark.parametrize(
     "recipe", [r for r in RECIPES if issubclass(r.operator, InOrder)], ids=lambda recipe: recipe.name
 )
-some = settings(max_examples=30)
+some = examples(10)
 
 
 def concrete(base: type) -> Iterator[type]:

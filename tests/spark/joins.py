@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import lowwater as lw
 from lowwater.backends.local import LocalQuery
 from lowwater.generate import keyed
 from lowwater.generate.auctions import auctions
+from tests.spark.answers import write_part
 
-PARTS = 4
+PARTS = 3
 
 
 def _noted(seed: int, rows: int) -> pa.Table:
@@ -126,6 +130,21 @@ def pieces(name: str) -> list[pa.Table]:
     table = STREAMS[name]
     step = -(-table.num_rows // PARTS)
     return [table.slice(at, step) for at in range(0, table.num_rows, step)]
+
+
+def write(place: Path, names: Iterable[str], batches: range) -> None:
+    """Files of streams for some micro-batches, each stream in a directory of its name."""
+    for name in names:
+        for i in batches:
+            write_part(pieces(name)[i], place / name, i)
+
+
+def streaming(spark: SparkSession, place: Path) -> Given:
+    def read(name: str) -> Any:
+        schema = from_arrow_schema(STREAMS[name].schema)
+        return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(place / name))
+
+    return read
 
 
 def locally(kind: str) -> LocalQuery:

@@ -14,21 +14,21 @@ from pathlib import Path
 
 from tests.spark.answers import child
 
+WINDOWS = ["sliding", "partitioned by time", "by ranks", "session", "slow flush"]
+JOINS = ["full", "n-way", "auction"]
+"""The kinds of windows and of joins that test_killed.py kills, so that no other test need restart them."""
+
 PROGRAM = """
 import sys, threading
 from importlib import import_module
 from pathlib import Path
-from pyspark.sql import SparkSession
 from lowwater.backends.spark.written import Outlet
+from tests.spark.small import session
 
 place, module, *kinds = sys.argv[1:]
 asked = import_module(module).asked
-spark = (
-    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g").getOrCreate()
-)
-spark.sparkContext.setLogLevel("OFF")
-
+into = getattr(import_module(module), "into", lambda kind, directory: directory)
+spark = session(memory="1g")
 *standing, writing = kinds
 
 
@@ -50,9 +50,13 @@ for kind in kinds:  # the next one starts when this one stands
 
     own = Path(place) / kind
     asked(spark, kind, Path(place)).start(
-        checkpoint=str(own / "checkpoint"), results=str(own / "out"), progress=stand, trigger={"availableNow": True}
+        checkpoint=str(own / "checkpoint"),
+        results=into(kind, str(own / "out")),
+        progress=stand,
+        trigger={"availableNow": True},
     )
-    reached.wait()
+    if kind in standing:
+        reached.wait()
 sys.stdin.read()
 """
 
@@ -60,7 +64,8 @@ sys.stdin.read()
 def kill(module: str, kinds: Sequence[str], place: Path) -> None:
     """Starts the queries that `asked(spark, kind, place)` of a module gives, and kills them with their JVM and workers.
 
-    Checkpoint and results of each are in a directory of its name.
+    Checkpoint and results of each are in a directory of its name. `into(kind, directory)`, if the module has it, is
+    what start() gets as results.
     """
     running = child(PROGRAM, str(place), module, *kinds)
     assert running.stdout is not None

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 
 import lowwater as lw
 from lowwater.backends.local import LocalQuery
 from tests.scenarios import Widest
+from tests.spark import answers
+
+READ = answers.rows(3_000, seconds=30, keys=20, seed=11)
+PIECES = answers.parts(READ.append_column("note", pc.cast(READ["key"], "string")), 3)
+"""The rows of each micro-batch, with a column that no query computes with."""
+SCHEMA = "ts timestamp, key bigint, val double, note string"
 
 
 class WidestDouble(Widest):
@@ -49,6 +58,7 @@ def stream(data: Any, **more: Any) -> lw.Stream:
 
 
 KINDS: dict[str, Callable[[Any], lw.Query]] = {
+    "sliding": lambda data: stream(data).window("5 seconds", "1 second").group_by("key").agg(**AGGREGATES),
     "rows": lambda data: stream(data).window("40 rows", "15 rows").group_by("key").agg(**AGGREGATES),
     "partitioned by arrival": lambda data: (
         stream(data).window("9 rows", "4 rows", partition_by="key", order="arrival").agg(**AGGREGATES)
@@ -87,13 +97,17 @@ KINDS: dict[str, Callable[[Any], lw.Query]] = {
 }
 
 
-def locally(kind: str, pieces: list[pa.Table]) -> pa.Table:
-    """The answers of the local backend to the same rows in the same batches."""
-    query: LocalQuery = KINDS[kind](pieces[0].slice(0, 0)).start(shards=3)
-    for piece in pieces:
+def streaming(spark: SparkSession, directory: Path) -> DataFrame:
+    return answers.streaming(spark, directory, SCHEMA)
+
+
+def locally(kind: str) -> LocalQuery:
+    """The same rows in the same micro-batches on the local backend."""
+    query: LocalQuery = KINDS[kind](PIECES[0].slice(0, 0)).start(shards=3)
+    for piece in PIECES:
         query.push(piece)
     query.finish()
-    return query.result()
+    return query
 
 
 def comparable(table: pa.Table) -> list[str]:

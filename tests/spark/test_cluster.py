@@ -20,17 +20,12 @@ CLUSTER = """
 import json, os, signal, sys
 from pathlib import Path
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from lowwater.backends.spark.written import Outlet
 from tests.spark.answers import stream_of, streaming
+from tests.spark.small import session
 
 source, out, checkpoint = sys.argv[1:]
-spark = (
-    SparkSession.builder.master("local-cluster[2,1,2048]").config("spark.ui.enabled", "false")
-    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g")
-    .config("spark.executor.memory", "1g").config("spark.sql.shuffle.partitions", "2").getOrCreate()
-)
-spark.sparkContext.setLogLevel("OFF")
+spark = session("local-cluster[2,1,2048]", "1g")
 killed = []
 
 
@@ -54,10 +49,7 @@ def begin(outlet, batch, begin=Outlet.begin):
 Outlet.begin = begin
 
 
-query = stream_of(streaming(spark, Path(source))).start(
-    checkpoint=checkpoint, results=out, trigger={"availableNow": True}, shards=2
-)
-query.await_termination()
+query = stream_of(streaming(spark, Path(source))).start(checkpoint=checkpoint, results=out, shards=2)
 query.finish()
 
 
@@ -76,7 +68,7 @@ spark.stop()
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds executors through /proc")
 def test_an_executor_killed_in_the_middle_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     source, out = tmp_path / "in", str(tmp_path / "out")
-    for i, piece in enumerate(parts(rows(), 5)):
+    for i, piece in enumerate(parts(rows(), 4)):
         write_part(piece, source, i)
     child = subprocess.Popen(
         [sys.executable, "-c", CLUSTER, str(source), out, str(tmp_path / "checkpoint")],

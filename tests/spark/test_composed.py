@@ -81,6 +81,15 @@ def test_two_results_in_one_batch_plan(spark: SparkSession) -> None:
     assert as_rows(both, counts(rows())) == in_order(pa.concat_tables([counts(rows()).collect()] * 2))
 
 
+def test_a_union_of_inputs_is_collected_though_its_rows_have_no_order(spark: SparkSession) -> None:
+    def both(data: Any) -> lw.Relation:
+        return stream(data, "a").union(stream(data, "b")).where("v > 50")
+
+    found = both(spark.createDataFrame(rows(30).to_pandas(), SCHEMA)).collect()
+    assert in_order(found) == in_order(both(rows(30)).collect())
+    assert found.num_rows
+
+
 def test_two_results_in_one_streaming_plan(spark: SparkSession, tmp_path: Path) -> None:
     a, b = streamed(spark, tmp_path / "a"), streamed(spark, tmp_path / "b")
     found = as_rows(written(counts(a).to_spark().union(counts(b, "others").to_spark()), tmp_path), counts(rows()))
@@ -121,9 +130,8 @@ def test_expressions_that_only_spark_knows_run_between_stages(spark: SparkSessio
     assert "by Spark" in outside(df).explain()
     assert in_order(outside(df).collect()) == judge
     query = outside(streamed(spark, tmp_path / "in")).start(
-        checkpoint=str(tmp_path / "cp"), results=str(tmp_path / "out"), trigger=ONCE
+        checkpoint=str(tmp_path / "cp"), results=str(tmp_path / "out")
     )
-    query.await_termination()
     query.finish()
     assert as_rows(spark.read.parquet(str(tmp_path / "out")), inside(rows())) == judge
     assert query.metrics().state_rows == 0
@@ -200,8 +208,7 @@ def test_the_plan_of_the_first_start_is_run_again(spark: SparkSession, tmp_path:
 
     first = sliding("wid").start(checkpoint=checkpoint, results=out, trigger=ONCE)
     first.await_termination()
-    again = sliding("auto").start(checkpoint=checkpoint, results=out, trigger=ONCE)
-    again.await_termination()
+    again = sliding("auto").start(checkpoint=checkpoint, results=out)
     again.finish()
     assert [operator.name for operator in again.metrics().operators] == ["WID aggregate"]
     judge = stream(rows()).window(range=40, slide=20).group_by("k").agg(n=lw.count())

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 import lowwater as lw
 from tests.spark.answers import write_part
-from tests.spark.joins import STREAMS, comparable, pieces
-from tests.spark.test_joins import ONCE, given, write
+from tests.spark.joins import JOINS, PARTS, STREAMS, comparable, pieces, streaming, write
 
 pytestmark = pytest.mark.spark
+
+ONCE = {"availableNow": True}
 
 POISON = int(STREAMS["r"]["id"][STREAMS["r"].num_rows // 2].as_py())
 
@@ -35,13 +36,12 @@ def test_a_condition_that_fails_names_the_query_which_goes_on_once_it_is_mended(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
-    write(tmp_path, "inner", range(4))
-    broken = query(given(spark, tmp_path), True).start(checkpoint=checkpoint, results=out, trigger=ONCE)
+    write(tmp_path, JOINS["inner"][0], range(PARTS))
+    broken = query(streaming(spark, tmp_path), True).start(checkpoint=checkpoint, results=out, trigger=ONCE)
     with pytest.raises(Exception, match=r"Query over 'l \+ r': The condition condition failed") as failure:
         broken.await_termination()
     assert "ZeroDivisionError: not made for this." in str(failure.value)
-    mended = query(given(spark, tmp_path)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
-    mended.await_termination()
+    mended = query(streaming(spark, tmp_path)).start(checkpoint=checkpoint, results=out)
     mended.finish()
     local = query(lambda name: STREAMS[name]).collect()
     written = spark.read.parquet(out).toArrow().select(local.schema.names).cast(local.schema)
@@ -83,10 +83,9 @@ def test_rows_that_break_a_promise_are_in_the_late_output_of_both_sides(spark: S
     assert local.metrics().late_rows == 10
 
     late = str(tmp_path / "late")
-    running = asked(given(spark, tmp_path)).start(
-        checkpoint=str(tmp_path / "checkpoint"), results=str(tmp_path / "out"), late=late, trigger=ONCE
+    running = asked(streaming(spark, tmp_path)).start(
+        checkpoint=str(tmp_path / "checkpoint"), results=str(tmp_path / "out"), late=late
     )
-    running.await_termination()
     running.finish()
     assert running.metrics().late_rows == 10
     found = spark.read.parquet(late).select("input", "item_id", "late_reason").toArrow()

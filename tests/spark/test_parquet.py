@@ -20,13 +20,15 @@ ONCE = {"availableNow": True}
 
 def test_files_read_by_arrow_answer_as_spark_does_across_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     source, out = tmp_path / "in dir#1%3A", str(tmp_path / "out")
-    pieces = parts(rows(), 4)
-    for half in (pieces[:2], pieces[2:]):
+    first, second = parts(rows(), 4)[:2], parts(rows(), 4)[2:]
+    for half in (first, second):
         for piece in half:
             write_part(piece, source, len(list(source.glob("*.parquet"))) if source.exists() else 0)
         files = lw.parquet_files(spark, str(source), maxFilesPerTrigger=1)
-        query = stream_of(files).start(checkpoint=str(tmp_path / "checkpoint"), results=out, trigger=ONCE)
-        query.await_termination()
+        query = stream_of(files).start(checkpoint=str(tmp_path / "checkpoint"), results=out)
+        query.process_available()
+        if half is first:
+            query.stop()
     query.finish()
     assert query.metrics().rows == rows().num_rows
     assert_same(as_answer(spark.read.parquet(out)), batch_answer(spark, source))
@@ -36,8 +38,7 @@ def test_a_select_falls_back_to_sparks_scan(spark: SparkSession, tmp_path: Path)
     write_part(rows(2_000), tmp_path / "in", 0)
     stream = lw.stream(lw.parquet_files(spark, str(tmp_path / "in")), progress="ts", disorder="3 seconds")
     count = stream.where("key < 10").window(range="1 minute").agg(n=lw.count())
-    query = count.start(checkpoint=str(tmp_path / "checkpoint"), results=str(tmp_path / "out"), trigger=ONCE)
-    query.await_termination()
+    query = count.start(checkpoint=str(tmp_path / "checkpoint"), results=str(tmp_path / "out"))
     query.finish()
     total = sum(row.n for row in spark.read.parquet(str(tmp_path / "out")).collect())
     assert total == sum(key < 10 for key in rows(2_000).column("key").to_pylist()) > 0

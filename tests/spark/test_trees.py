@@ -27,7 +27,6 @@ from tests.trees import Case, case
 
 pytestmark = pytest.mark.spark
 
-ONCE = {"availableNow": True}
 PARTS = 3
 
 
@@ -107,7 +106,9 @@ def streaming(spark: SparkSession, found: Case, place: Path) -> lw.Relation:
 def test_a_random_tree_that_is_stopped_and_restarted(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     found, out, checkpoint = case(seed), str(tmp_path / "out"), str(tmp_path / "checkpoint")
     written(found, tmp_path, range(PARTS - 1))
-    streaming(spark, found, tmp_path).start(checkpoint=checkpoint, results=out, trigger=ONCE).await_termination()
+    first = streaming(spark, found, tmp_path).start(checkpoint=checkpoint, results=out)
+    first.process_available()
+    first.stop()
     written(found, tmp_path, range(PARTS - 1, PARTS))
     second = streaming(spark, found, tmp_path).start(checkpoint=checkpoint, results=out)
     second.finish()

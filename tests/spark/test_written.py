@@ -38,10 +38,7 @@ def test_types_and_empty_micro_batches(spark: SparkSession, tmp_path: Path) -> N
     stream = lw.stream(streaming(spark, tmp_path / "in", SCHEMA), name="rows", progress="ts", disorder="1 second")
     aggregates = {"all": lw.collect_list("d"), "wall": lw.max("wall"), "day": lw.first("day"), "n": lw.count()}
     query = stream.window("2 seconds").group_by("k").agg(**aggregates)
-    running = query.start(
-        checkpoint=str(tmp_path / "checkpoint"), results=str(tmp_path / "out"), trigger={"availableNow": True}
-    )
-    running.await_termination()
+    running = query.start(checkpoint=str(tmp_path / "checkpoint"), results=str(tmp_path / "out"))
     running.finish()
     first = spark.read.parquet(str(tmp_path / "out" / "lw_batch=00000000"))
     assert (first.columns, first.count()) == (query.schema.names, 0)
@@ -109,8 +106,7 @@ def to_the_end(spark: SparkSession, place: Path, **outputs: Any) -> RunningQuery
     """A count by key over all that is in `place`, finished."""
     stream = lw.stream(streaming(spark, place / "in", SCHEMA), name="rows", progress="ts", disorder="1 second")
     query = stream.window("2 seconds").group_by("k").agg(n=lw.count())
-    running: RunningQuery = query.start(checkpoint=str(place / "checkpoint"), trigger={"availableNow": True}, **outputs)
-    running.await_termination()
+    running: RunningQuery = query.start(checkpoint=str(place / "checkpoint"), **outputs)
     running.finish()
     return running
 

@@ -59,7 +59,7 @@ class SparkBackend:
         number = shards or _default_shards(self._spark, frames)
         with session.configured(self._spark, number, _batch_rows(frames)):
             rows = _results(plan, frames, number).toArrow()
-        return rows.cast(plan.result_schema).sort_by(plan.order)
+        return plan.in_order(rows.cast(plan.result_schema))
 
     def start(
         self,
@@ -108,7 +108,7 @@ class SparkBackend:
                     writer = writer.queryName(name)
                 return writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
 
-        return RunningQuery(plan, launch, place, observed)
+        return RunningQuery(plan, launch, place, observed, trigger)
 
     @staticmethod
     def _planned(node: Node, late: bool, pinned: dict[str, Any] | None = None) -> tuple[Plan, Sequence[Ingested]]:

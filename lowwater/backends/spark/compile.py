@@ -26,6 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from lowwater.backends.spark.host import ControlRun, FiniteHost, Host, Unpack
 from lowwater.backends.spark.messages import FACTS, LATE, METRICS, PACKED, RESULT
 from lowwater.backends.spark.outside import evaluated_between, steps_on
+from lowwater.backends.spark.sealed import sealed
 from lowwater.backends.spark.written import Outlet
 from lowwater.metrics import SUMMED, Metrics, OperatorMetrics, Sources
 from lowwater.plan.plan import Plan
@@ -83,7 +84,7 @@ def packed(
             spread = messages.repartition(shards, "shard")
             output = spread.groupBy("shard").applyInArrow(FiniteHost(plan, stage, shards).apply, PACKED)
         else:
-            host = Host(plan, stage, shards, outlets or {})
+            host = sealed(Host(plan, stage, shards, outlets or {}))
             output = messages.groupBy("shard").transformWithStateInPandas(host, PACKED, "Append", "None")
         output = evaluated_between(output, plan, stage, shards)
     assert output is not None

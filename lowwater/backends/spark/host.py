@@ -1,7 +1,8 @@
 """The host: one stage of a plan inside Spark, one group per shard, and ingest in front of it.
 
     IngestRun     mapInArrow, per input partition: rows -> packed messages, some for each shard
-    Host          transformWithStateInPandas: messages -> packed results, late rows, messages for later stages, numbers
+    Host          transformWithStateInPandas: messages -> packed results, late rows, messages for later stages, numbers.
+                  sealed.py is what Spark gets of it
     FiniteHost    applyInArrow: the same for a batch DataFrame, which needs no state
     Unpack        mapInArrow: packed tables -> typed rows
 
@@ -22,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import SparkFiles, TaskContext
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import MapState
 
 from lowwater.backends.spark.messages import (
     CONTROL,
@@ -201,17 +202,18 @@ class StageRun:
             yield Packet(OUT, key, FACTS, pack({"numbers": text, **metrics.by_source.tables()}), operator=self.stage)
 
 
-class Host(StatefulProcessor):
+class Host:
     """A stage of a streaming query. See the module text."""
 
     def __init__(self, plan: Plan, stage: int, shards: int, outlets: Mapping[str, Outlet]) -> None:
         self._run = StageRun(plan, stage, shards, outlets)
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._directory = handle.getMapState("directory", "path string", "text string")
-        self._segments = handle.getMapState("segments", "path string, id string", "data binary")
+    def attach(self, directory: MapState, segments: MapState) -> None:
+        """Sets Spark's state; they hold what belongs to the shard whose rows are handled."""
+        self._directory, self._segments = directory, segments
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any = None) -> Iterator[pd.DataFrame]:
+    def handle(self, key: Any, rows: Iterator[Any]) -> Iterator[pd.DataFrame]:
+        """The rows of one shard in one micro-batch."""
         yield from frames(self._handled(shard_of(int(key[0]), self._run.shards), rows))
 
     def _handled(self, number: int, rows: Iterator[pd.DataFrame]) -> Iterator[Packet]:
@@ -249,9 +251,6 @@ class Host(StatefulProcessor):
                 self._directory.removeKey((path,))
             else:
                 self._directory.updateValue((path,), (text,))
-
-    def close(self) -> None:
-        pass
 
 
 class FiniteHost:

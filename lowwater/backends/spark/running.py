@@ -104,8 +104,17 @@ def _progress(host: DataFrame) -> DataFrame:
 class RunningQuery:
     """A started query. `spark` is Spark's own handle; what is not here is there."""
 
-    def __init__(self, plan: Plan, launch: Callable[..., Any], checkpoint: Checkpoint, observed: str) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        launch: Callable[..., Any],
+        checkpoint: Checkpoint,
+        observed: str,
+        trigger: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`trigger` is None where micro-batches run as soon as there is input."""
         self._plan = plan
+        self._trigger = trigger
         self._observed = observed
         self._launch = launch
         self._checkpoint = checkpoint
@@ -164,15 +173,21 @@ class RunningQuery:
         """
         if self.spark.exception() is not None:
             raise LowwaterError("The query has failed and cannot be finished; start it again once its cause is mended.")
-        drained = self.active and not self._has_heartbeat
-        if drained:
+        if self.active and self._trigger is None and not self._has_heartbeat:
             self.spark.processAllAvailable()
-        if self.active:
+            self._checkpoint.command("end")
+            self.spark.processAllAvailable()
             self.stop()
-        if not drained:
+            if self.metrics().low_watermark != "end":  # a file system may show the command later
+                self._drain()
+        else:  # the next micro-batch may be far away, or there is always one more
+            if self.active and self._trigger is not None and {"availableNow", "once"} & self._trigger.keys():
+                self.spark.awaitTermination()
+            if self.active:
+                self.stop()
             self._drain()
-        self._checkpoint.command("end")
-        self._drain()
+            self._checkpoint.command("end")
+            self._drain()
         self._checkpoint.finished()
 
     def _drain(self) -> None:
