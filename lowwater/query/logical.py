@@ -30,6 +30,8 @@ from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.model.columns import WINDOW_TIME
 from lowwater.model.policy import Delay
 from lowwater.model.properties import GREATEST, LEAST, Progressing, Properties
+from lowwater.model.ticks import Ticks
+from lowwater.model.words import length
 from lowwater.operators.bucket import WindowedAggregation, WindowKind
 from lowwater.operators.flush import EAGER, Flush
 from lowwater.operators.group_by import Grouping
@@ -38,6 +40,7 @@ from lowwater.query.frame import Backend, Frame, RowFunction
 from lowwater.query.promises import behind_join, promised
 from lowwater.windows.context_aware import Partitioned
 from lowwater.windows.context_free import Sliding, TupleBased
+from lowwater.windows.describe import describe
 from lowwater.windows.over import Over
 
 
@@ -64,12 +67,12 @@ class Node(ABC):
     def line(self) -> str:
         """The node in one line, for EXPLAIN and for the fixtures of the rules."""
 
-    def meaning(self) -> list[Any]:
-        """Everything of this node that state depends on, as plain values.
+    def meaning(self) -> dict[str, Any]:
+        """Everything of this node that state depends on, as plain values by their names; `operator` is one of them.
 
         Row-wise steps list nothing, so that a condition or an expression can be mended on an existing checkpoint.
         """
-        return []
+        return {}
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, inputs first."""
@@ -112,10 +115,16 @@ class Scan(Node):
     def line(self) -> str:
         return f"Input {self.input.name}"
 
-    def meaning(self) -> list[Any]:
+    def meaning(self) -> dict[str, Any]:
         i = self.input
-        policy = (type(i.policy).__name__, list(i.policy.empty(0).shape[1:]), i.idle is not None)
-        return ["scan", i.name, i.source, policy, repr(i.punctuation), str(self.frame.schema.field(self.time))]
+        return {
+            "operator": "input",
+            "name": i.name,
+            "source": i.source,
+            "disorder": i.policy.kind,
+            "punctuated": None if i.punctuation is None else repr(i.punctuation),
+            "progress": str(self.frame.schema.field(self.time)),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,8 +270,8 @@ class Ending(Unary):
     def line(self) -> str:
         return f"Ends  {self.ends}"
 
-    def meaning(self) -> list[Any]:
-        return ["ends", repr(self.ends)]
+    def meaning(self) -> dict[str, Any]:
+        return {"operator": "stream with ended values", "ends": str(self.ends)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,8 +311,8 @@ class Union(Node):
     def line(self) -> str:
         return f"Meld  of {len(self.inputs)} inputs: rows pass at once, progress is the minimum"
 
-    def meaning(self) -> list[Any]:
-        return ["union", len(self.inputs)]
+    def meaning(self) -> dict[str, Any]:
+        return {"operator": "union"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,8 +339,9 @@ class Distinct(Unary):
             return f"Distinct  {', '.join(self.on)}"
         return f"Drop-duplicates  on {', '.join(self.on)}"
 
-    def meaning(self) -> list[Any]:
-        return ["distinct", list(self.on), self.time, self.within, str(self.schema)]
+    def meaning(self) -> dict[str, Any]:
+        own = {"on": list(self.on), "time": self.time, "within": self.within, "columns": str(self.schema)}
+        return {"operator": "distinct", **own}
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,19 +385,23 @@ class Aggregate(Unary):
         aggregates = ", ".join(f"{name} = {aggregate}" for name, aggregate in self.aggregates)
         return f"Aggregate  {aggregates} over {self.window} of {self.time} by {', '.join(self.groups) or 'nothing'}"
 
-    def meaning(self) -> list[Any]:
+    def meaning(self) -> dict[str, Any]:
         what = self.what
-        return [
-            "aggregate",
-            str(what.window),
-            str(what.schema.field(what.time)),
-            what.anchored,
-            [str(what.schema.field(name)) for name in what.group_by],
-            [(name, repr(aggregate)) for name, aggregate in what.aggregates],
-            [what.late, what.early, what.lateness],
-            [[str(field) for field in algebra.fields] for algebra in what.algebras()],
-            str(what.schema) if isinstance(what.window, Over) else None,  # whole rows are kept and come back
-        ]
+        return {
+            "operator": "aggregate",
+            "window": describe(what.window, Ticks(what.schema.field(what.time).type)),
+            "window in ticks": str(what.window),
+            "time": str(what.schema.field(what.time)),
+            "known origin": what.anchored,
+            "group_by": [str(what.schema.field(name)) for name in what.group_by],
+            "aggregates": {name: repr(aggregate) for name, aggregate in what.aggregates},
+            "late": what.late,
+            "early": what.early,
+            "allowed_lateness": length(what.lateness, Ticks(what.schema.field(what.time).type)),
+            "partials": [[str(field) for field in algebra.fields] for algebra in what.algebras()],
+            # whole rows are kept and come back
+            "columns": str(what.schema) if isinstance(what.window, Over) else None,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,9 +442,14 @@ class GroupBy(Unary):
         aggregates = ", ".join(f"{name} = {aggregate}" for name, aggregate in self.aggregates)
         return f"Group-by  {aggregates} by {', '.join(self.groups)}"
 
-    def meaning(self) -> list[Any]:
+    def meaning(self) -> dict[str, Any]:
         what = self.what
-        return ["group-by", repr(what.group_by), [(n, repr(a)) for n, a in what.aggregates], str(what.result_schema())]
+        return {
+            "operator": "group-by",
+            "group_by": list(what.group_by),
+            "aggregates": {name: repr(aggregate) for name, aggregate in what.aggregates},
+            "columns": str(what.result_schema()),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -484,14 +503,24 @@ class Join(Node):
     def line(self) -> str:
         return f"Join  {self.how}, of {', '.join(self.names)}"
 
-    def meaning(self) -> list[Any]:
+    def meaning(self) -> dict[str, Any]:
         what = self.what
-        return [
-            "join",
-            [(side.name, str(side.schema), side.time, side.on) for side in what.sides],
-            [what.waits, what.rows, what.per_key, what.how, str(what.grid), what.null_safe],
-            None if what.condition is None else str(what.condition),
-        ]
+        ticks = Ticks(what.sides[0].schema.field(what.sides[0].time).type)
+        return {
+            "operator": "join",
+            "names": [side.name for side in what.sides],
+            "on": [list(side.on) for side in what.sides],
+            "times": [side.time for side in what.sides],
+            "columns": [str(side.schema) for side in what.sides],
+            "within": [None if wait is None else length(wait, ticks) for wait in what.waits],
+            "window": None if what.grid is None else describe(what.grid, ticks),
+            "window in ticks": None if what.grid is None else str(what.grid),
+            "rows": what.rows,
+            "rows per key": what.per_key,
+            "how": what.how,
+            "null_safe": what.null_safe,
+            "condition": None if what.condition is None else str(what.condition),
+        }
 
 
 def type_of(expression: str, node: Node, role: str) -> pa.DataType:
@@ -522,12 +551,12 @@ def scan_like(node: Node) -> bool:
     return isinstance(node, Scan)
 
 
-def meaning(root: Node) -> list[Any]:
+def meaning(root: Node) -> dict[str, Any]:
     """The meaning of the whole tree, for the fingerprint of a checkpoint."""
-    own = root.meaning()
-    if not own and len(root.inputs) == 1:  # a step without state leaves no trace
+    if scan_like(root) and not isinstance(root, Scan | Ending):  # a step where rows are read leaves no trace
         return meaning(root.inputs[0])
-    return [*own, [meaning(node) for node in root.inputs]]
+    own = root.meaning() or {"operator": "row-wise step"}  # elsewhere it has a place among the operators
+    return own | {"inputs": [meaning(node) for node in root.inputs]}
 
 
 __all__ = [

@@ -21,7 +21,7 @@ import json, os, signal, sys
 from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from lowwater.backends.spark.written import Outlet
+from lowwater.backends.spark.directory import OutputDirectory
 from tests.spark.answers import stream_of, streaming
 
 source, out, checkpoint = sys.argv[1:]
@@ -44,14 +44,14 @@ def executors():
     return sorted(found)
 
 
-def begin(outlet, batch, begin=Outlet.begin):
-    begin(outlet, batch)
+def begin(directory, batch, begin=OutputDirectory.begin):
+    begin(directory, batch)
     if batch == 2 and not killed:  # tasks of this batch are lost and run again
         killed.append(executors()[0])
         os.kill(killed[0], signal.SIGKILL)
 
 
-Outlet.begin = begin
+OutputDirectory.begin = begin
 
 
 query = stream_of(streaming(spark, Path(source))).start(

@@ -40,6 +40,11 @@ class SparkFrame:
     def streaming(self) -> bool:
         return self.df.isStreaming
 
+    @property
+    def replays(self) -> bool:
+        leaves = self.df._jdf.queryExecution().analyzed().collectLeaves()
+        return all(str(leaves.apply(i).toString()) != "socket" for i in range(leaves.size()))
+
     @staticmethod
     def ingested(
         inputs: Sequence[tuple[SparkFrame, Sequence[int]]], plan: Plan, shards: int, late: bool
