@@ -153,7 +153,7 @@ def test_two_runs_into_one_directory_are_refused_and_the_second_may_overwrite(
     assert second.metrics().result_rows == spark.read.parquet(str(out)).count() < count
     before = {path: path.stat().st_mtime_ns for path in out.rglob("part-*")}
     write_part(rows(10), tmp_path / "in", 1)
-    run(spark, tmp_path, "second", other.agg(n=lw.count()), overwrite=True).finish()  # nothing of its own is deleted
+    run(spark, tmp_path, "second", other.agg(n=lw.count()), overwrite=True)  # nothing of its own is deleted
     after = {path: path.stat().st_mtime_ns for path in out.rglob("part-*")}
     assert before.items() < after.items()
     with pytest.raises(lw.LowwaterError, match="holds the output results of this query and cannot take late, too"):
@@ -196,7 +196,7 @@ def test_hidden_files_are_nobodys_business(spark: SparkSession, tmp_path: Path) 
     (tmp_path / "out" / "_logs").mkdir(parents=True)
     (tmp_path / "out" / ".keep").touch()
     OutputDirectory(spark, "results", str(tmp_path / "out"), Checkpoint(spark, str(tmp_path / "c"))).take()
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".keep", MARKER, "_logs"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".keep", "_logs", MARKER]
 
 
 def test_a_query_whose_directory_was_taken_over_fails(spark: SparkSession, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def assert_complete(running: RunningQuery, spark: SparkSession, place: Path) -> 
 def test_a_rate_source_is_finished(spark: SparkSession, tmp_path: Path) -> None:
     rate = spark.readStream.format("rate").option("rowsPerSecond", 50).load()
     running = counted(rate, tmp_path, "timestamp", "1 second")
-    running.finish(timeout=120)
+    running.finish(timeout=600)
     assert_complete(running, spark, tmp_path)
     assert running.metrics().late_rows == 0
 
@@ -88,7 +88,7 @@ def test_a_socket_is_finished_while_it_is_read(spark: SparkSession, tmp_path: Pa
         running = counted(lines.selectExpr("CAST(value AS BIGINT) AS at"), tmp_path, "at", 10)
         with pytest.raises(lw.LowwaterError, match=r"has not come to the end within its time-out.* The query goes on"):
             running.finish(timeout=0)
-        running.finish(timeout=120)
+        running.finish(timeout=600)
         assert_complete(running, spark, tmp_path)
         with pytest.raises(lw.LowwaterError, match="reads a socket, which cannot be read again, and has stopped"):
             running.finish()
@@ -103,7 +103,7 @@ def test_after_a_timeout_finish_goes_on(spark: SparkSession, tmp_path: Path) -> 
     for _ in range(2):
         with pytest.raises(lw.LowwaterError, match=r"within its time-out, after \d+ rows in all. The query is stopped"):
             running.finish(timeout=0)
-    running.finish(timeout=120)
+    running.finish(timeout=600)
     assert running.metrics().rows == 3_000
     assert_same(as_answer(spark.read.parquet(str(tmp_path / "out"))), batch_answer(spark, tmp_path / "in"))
 
@@ -151,7 +151,7 @@ def test_sources_and_idle_may_change_on_a_checkpoint(spark: SparkSession, tmp_pa
 
     write_part(pieces[2], tmp_path / "in", 2)
     fourth = links(spark, tmp_path, ("0", "1", "2")).start(**options)
-    fourth.finish(timeout=120)
+    fourth.finish(timeout=600)
     assert fourth.metrics().rows == 900
     total = sum(row.n for row in spark.read.parquet(options["results"]).collect())
     assert total + fourth.metrics().dropped_rows == 900
