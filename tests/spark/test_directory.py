@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 import lowwater as lw
 from lowwater.backends.spark.checkpoint import Checkpoint
 from lowwater.backends.spark.directory import MARKER, OutputDirectory
-from lowwater.backends.spark.files import Files
+from lowwater.backends.spark.files import PlainFiles, SparkFiles, files_of
 from lowwater.backends.spark.written import Outlet, final_name
 from tests.spark.answers import rows, stream_of, streaming, write_part
 
@@ -213,9 +214,35 @@ def test_a_query_whose_directory_was_taken_over_fails(spark: SparkSession, tmp_p
         running.await_termination(60)
 
 
-def test_a_file_is_replaced_by_a_rename(spark: SparkSession, tmp_path: Path) -> None:
-    files = Files(spark, str(tmp_path))
+def test_a_directory_that_was_cleaned_up_still_belongs_to_its_query(spark: SparkSession, tmp_path: Path) -> None:
+    part = Part(spark, tmp_path)
+    shutil.rmtree(tmp_path / "out")
+    part.directory.begin(7)
+    part.show(part.put(0, NUMBERS))
+    assert part.read() == [1, 2, 3]
+    assert (tmp_path / "out" / MARKER).exists()
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_files_are_the_same_by_path_and_through_spark(spark: SparkSession, tmp_path: Path, plain: bool) -> None:
+    files = files_of(spark, str(tmp_path))
+    assert isinstance(files, PlainFiles)
+    if not plain:
+        jvm: Any = spark._jvm
+        system = jvm.org.apache.hadoop.fs.Path(str(tmp_path)).getFileSystem(spark._jsc.hadoopConfiguration())
+        files = SparkFiles(files.directory, files.qualified, system.getRawFileSystem(), jvm)
+    assert (files.names("folder"), files.read("folder/a"), files.exists("folder/a")) == ([], None, False)
     for text in ("one", "another"):
-        files.write("folder/name", text)
-        assert files.read("folder/name") == text
-    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["name"], "and nothing beside it"
+        files.write("folder/a", text)
+        assert files.read("folder/a") == text
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["a"], "and nothing beside it"
+    files.write("folder/b", "another")
+    assert files.same("folder/a", "folder/b")
+    files.write("folder/b", "and other")
+    assert not files.same("folder/a", "folder/b")
+    files.replace("folder/b", "folder/a")
+    files.make("more")
+    assert (files.read("folder/a"), files.names()) == ("and other", ["folder", "more"])
+    for name in ("folder/a", "folder/none", "more", "none"):
+        files.delete(name)
+    assert (files.names(), files.names("folder")) == (["folder"], [])

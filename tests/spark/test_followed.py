@@ -101,7 +101,7 @@ KILLED = """
 import sys, threading
 from pathlib import Path
 from pyspark.sql import SparkSession
-from lowwater.backends.spark.files import Files
+from lowwater.backends.spark.files import PlainFiles
 from tests.spark.answers import stream_of, streaming
 
 place, *points = sys.argv[1:]
@@ -114,7 +114,7 @@ count, point, reached = 0, 0, threading.Event()
 
 
 def counting(name):
-    act = getattr(Files, name)
+    act = getattr(PlainFiles, name)
 
     def counted(self, *arguments):
         global count
@@ -128,7 +128,7 @@ def counting(name):
 
 
 for name in ("replace", "write", "delete"):
-    setattr(Files, name, counting(name))
+    setattr(PlainFiles, name, counting(name))
 for text in points:  # the next one starts when this one stands
     count, point, reached = 0, int(text), threading.Event()
     own = Path(place) / "runs" / text

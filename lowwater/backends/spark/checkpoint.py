@@ -18,7 +18,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lowwater.backends.spark.files import Files
+from lowwater.backends.spark.files import files_of
 from lowwater.errors import CheckpointMismatch
 from lowwater.plan.meaning import FORMAT, check_meaning
 from lowwater.runtime.inputs import check_fingerprint
@@ -31,7 +31,7 @@ class Checkpoint:
     """The checkpoint directory. See the module text."""
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
-        self.files = Files(spark, directory)
+        self.files = files_of(spark, directory)
         self.directory = self.files.directory
         self.control = self.files / _CONTROL
         stored = self.files.read(_OWNER)

@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.spark.checkpoint import Checkpoint
-from lowwater.backends.spark.files import Files
+from lowwater.backends.spark.files import files_of
 from lowwater.backends.spark.written import part_of, staging_of
 from lowwater.errors import LowwaterError
 
@@ -37,7 +37,7 @@ class OutputDirectory:
     def __init__(
         self, spark: SparkSession, output: str, directory: str, checkpoint: Checkpoint, overwrite: bool = False
     ) -> None:
-        self.files = Files(spark, directory)
+        self.files = files_of(spark, directory)
         self.output = output
         self._checkpoint = checkpoint
         self._overwrite = overwrite
@@ -113,12 +113,17 @@ class OutputDirectory:
     # -- micro-batches ---------------------------------------------------------------------------------------------
 
     def begin(self, batch: int) -> None:
-        """Clears what an attempt before may have left, out of sight."""
+        """Clears what an attempt before may have left, out of sight.
+
+        A marker that is gone is written again: somebody has cleaned up, and removed results that they have read.
+        """
         owner = self._owner()
-        if not self._is_ours(owner):
+        if not owner:
+            self._mark(emptying=False)
+        elif not self._is_ours(owner):
             raise LowwaterError(
-                f"{self.files.directory} was taken over by the query with the checkpoint {owner.get('checkpoint')} "
-                "while this query was running; give each query a directory of its own."
+                f"{self.files.directory} was taken over by the query with the checkpoint {owner['checkpoint']} while "
+                "this query was running; give each query a directory of its own."
             )
         self.files.delete(staging_of(batch))
 
