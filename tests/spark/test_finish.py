@@ -123,6 +123,19 @@ def test_metrics_are_remembered_by_the_checkpoint(spark: SparkSession, tmp_path:
     assert again.metrics().low_watermark == "end"
 
 
+def test_metrics_of_a_batch_that_was_not_committed_do_not_count(spark: SparkSession, tmp_path: Path) -> None:
+    place = Checkpoint(spark, str(tmp_path))
+    assert place.remembered() is None
+    (tmp_path / "commits").mkdir()
+    for batch in range(4):
+        place.remember(batch, f'{{"rows": {batch}}}')
+        assert place.remembered() == (None if batch == 0 else {"rows": batch - 1}), "those of the one before"
+        (tmp_path / "commits" / str(batch)).touch()
+        assert place.remembered() == {"rows": batch}
+    (tmp_path / "commits" / "4").touch()  # by a rescale
+    assert place.remembered() == {"rows": 3}
+
+
 def links(spark: SparkSession, place: Path, sources: tuple[str, ...], **more: Any) -> lw.Query:
     rows = streaming(spark, place / "in")
     stream = lw.stream(rows, name="links", progress="ts", disorder="3 seconds", source="key", sources=sources, **more)

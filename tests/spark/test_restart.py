@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.answers import (
     as_answer,
@@ -89,7 +89,11 @@ def test_a_process_killed_in_the_middle_of_a_batch_loses_nothing_and_repeats_not
     assert said, "the child ended before batch 3"
     commits = list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
     assert len(commits) == 3, "batches 0 to 2 were committed, batch 3 was not"
-    again = stream_of(streaming(spark, source)).start(checkpoint=checkpoint, results=out, trigger=ONCE)
+
+    def sink(rows: DataFrame, batch: int) -> None:
+        rows.write.mode("overwrite").parquet(f"{out}/lw_batch={batch:08d}")
+
+    again = stream_of(streaming(spark, source)).start(checkpoint=checkpoint, results=sink, trigger=ONCE)
     again.await_termination()
     again.finish()
     assert again.metrics().rows == rows().num_rows

@@ -126,10 +126,11 @@ class Checkpoint:
         self.files.write(f"{_METRICS}{batch % 2}", f'{{"batch": {batch}, "observed": {observed}}}')
 
     def remembered(self) -> dict[str, Any] | None:
-        """The metrics of the last micro-batch that was committed."""
+        """The metrics of the last micro-batch that was committed. A rescale commits one, too, which has none."""
         texts = [self.files.read(f"{_METRICS}{slot}") for slot in (0, 1)]
         known = {found["batch"]: found["observed"] for text in texts if text for found in [json.loads(text)]}
-        return known.get(max(self._numbers("commits"), default=-1))
+        committed = max(self._numbers("commits"), default=-1)
+        return known.get(max((batch for batch in known if batch <= committed), default=-1))
 
     def _numbers(self, log: str) -> list[int]:
         """The micro-batches in one of Spark's logs."""
