@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.backends.local import LocalQuery
+from lowwater.model.policy import Delay
+from lowwater.model.progress import Facts, Progress, observe
+from lowwater.model.ticks import NEVER
 from tests.compare import EPOCH, difference
 from tests.oracle import aggregate_windows
 from tests.soak import examples
@@ -275,6 +278,27 @@ def test_a_declared_source_holds_back_before_it_is_seen() -> None:
     query = started(lw.ordered(), source="source", sources=("a", "b"))
     pushed(query, [50], "a")
     assert (low(query), query.metrics().held_back_by) == (None, "rows/b")
+
+
+def test_a_changed_declaration_counts_from_the_next_start() -> None:
+    """A source that was declared and never came is no longer waited for; a new one is, from the low-watermark on."""
+
+    def facts(names: list[str], times: list[int]) -> Facts:
+        return observe(Delay(), np.array(times), np.arange(len(names)), pa.array(names))
+
+    first = Progress(Delay(), ("a", "b", "misspelt"))
+    first.learn(facts(["a", "b"], [10, 20]))
+    assert first.low_watermark == NEVER
+    second = Progress(Delay(), ("a", "b"))
+    second.restore(first.tables())
+    assert (second.source.to_pylist(), second.low_watermark) == (["a", "b"], 10)
+    third = Progress(Delay(), ("b", "c"))  # rows of a have come, so it stays
+    third.restore(second.tables())
+    assert (third.source.to_pylist(), third.bound.tolist()) == (["a", "b", "c"], [10, 20, 10])
+    third.learn(facts(["a", "b"], [30, 30]))
+    assert third.low_watermark == 10
+    third.learn(facts(["c"], [15]))
+    assert third.low_watermark == 15
 
 
 def test_a_source_that_was_not_declared_counts_from_its_first_row() -> None:

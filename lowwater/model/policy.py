@@ -55,6 +55,11 @@ class Policy:
         """The low-watermark of each source."""
         return np.full(len(most), NEVER)
 
+    @property
+    def kind(self) -> str:
+        """What its memory means: a policy can go on from the memory of another one of the same kind."""
+        return str(self)
+
     def __str__(self) -> str:
         return "punctuation in the data"
 
@@ -67,6 +72,10 @@ class Delay(Policy):
 
     def bound(self, most: Int, memory: Int) -> Int:
         return np.where(most == NEVER, NEVER, most - self.ticks)
+
+    @property
+    def kind(self) -> str:
+        return "a delay in time"
 
     def __str__(self) -> str:
         return f"delay of at most {self.ticks} ticks" if self.ticks else "ordered"
@@ -162,6 +171,10 @@ class Learned(Policy):
         reached = upto >= np.ceil(self.quantile * total)[:, None]
         delay = (_bin_top(np.argmax(reached, axis=1)) * self.margin).astype(np.int64)
         return np.where((total < self.warmup) | (most == NEVER), NEVER, most - delay)
+
+    @property
+    def kind(self) -> str:
+        return "a learned delay"
 
     def __str__(self) -> str:
         return f"learned: the {self.quantile:g} quantile of lateness seen"

@@ -240,6 +240,21 @@ class Progress:
             flat = whole(sources.column("memory")).flatten()
             self.memory = flat.to_numpy(zero_copy_only=False).reshape(self.memory.shape).copy()
         ((self.clock, self.ended),) = [(row["clock"], row["ended"]) for row in tables["clock"].to_pylist()]
+        self._declare()
+
+    def _declare(self) -> None:
+        """Follows `declared` if it has changed: waits for sources that are new in it, from the low-watermark on, and no
+        longer for those that are not in it any more and have never been heard of."""
+        declared = pa.array(self.declared, pa.string()).unique()
+        heard = (self.rows > 0) | (self.most > NEVER) | (self.promised > NEVER)
+        if not heard.all():
+            kept = heard | pc.is_in(self.source, value_set=declared).to_numpy(zero_copy_only=False)
+            self.source, self.memory = self.source.filter(pa.array(kept)), self.memory[kept]
+            for name in _NUMBERS:
+                setattr(self, name, getattr(self, name)[kept])
+        known, low = len(self.source), self.low_watermark
+        self._know(declared)
+        self.bound[known:] = low
 
 
 _NUMBERS = ("most", "least", "bound", "active", "rows", "promised")

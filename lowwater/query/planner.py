@@ -20,8 +20,8 @@ from lowwater.operators.spec import OperatorSpec
 from lowwater.plan.inputs import Input
 from lowwater.plan.plan import VERSION, Edge, Entry, OutsideStep, Placed, Plan
 from lowwater.query.frame import Frame
-from lowwater.query.logical.node import Node, Stateful, meaning
-from lowwater.query.logical.scan import Rowwise, Scan, reading, scan_like
+from lowwater.query.logical.node import Node, Stateful
+from lowwater.query.logical.scan import Rowwise, Scan, meaning, reading, scan_like
 from lowwater.query.logical.union import Union
 from lowwater.query.outside import only_outside, refuse_outside
 from lowwater.query.rules import rewritten

@@ -22,7 +22,7 @@ PROGRAM = """
 import sys, threading
 from importlib import import_module
 from pathlib import Path
-from lowwater.backends.spark.written import Outlet
+from lowwater.backends.spark.directory import OutputDirectory
 from tests.spark.small import session
 
 place, module, *kinds = sys.argv[1:]
@@ -32,13 +32,13 @@ spark = session(memory="1g")
 *standing, writing = kinds
 
 
-def begin(outlet, batch, begin=Outlet.begin):
-    begin(outlet, batch)
-    if batch == 2 and Path(outlet.directory).parent.name == writing:
+def begin(directory, batch, begin=OutputDirectory.begin):
+    begin(directory, batch)
+    if batch == 2 and Path(directory.files.directory).parent.name == writing:
         print("in the middle of", writing, flush=True)
 
 
-Outlet.begin = begin
+OutputDirectory.begin = begin
 for kind in kinds:  # the next one starts when this one stands
     reached = threading.Event()
 

@@ -20,7 +20,7 @@ CLUSTER = """
 import json, os, signal, sys
 from pathlib import Path
 import pyarrow as pa
-from lowwater.backends.spark.written import Outlet
+from lowwater.backends.spark.directory import OutputDirectory
 from tests.spark.answers import stream_of, streaming
 from tests.spark.small import session
 
@@ -39,14 +39,14 @@ def executors():
     return sorted(found)
 
 
-def begin(outlet, batch, begin=Outlet.begin):
-    begin(outlet, batch)
+def begin(directory, batch, begin=OutputDirectory.begin):
+    begin(directory, batch)
     if batch == 2 and not killed:  # tasks of this batch are lost and run again
         killed.append(executors()[0])
         os.kill(killed[0], signal.SIGKILL)
 
 
-Outlet.begin = begin
+OutputDirectory.begin = begin
 
 
 query = stream_of(streaming(spark, Path(source))).start(checkpoint=checkpoint, results=out, shards=2)

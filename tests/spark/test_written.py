@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
 import lowwater as lw
 from lowwater.backends.spark.running import RunningQuery
-from lowwater.backends.spark.written import Outlet, outlet
+from lowwater.backends.spark.written import written_by_arrow
 from lowwater.generate import TIMESTAMP
 from tests.spark.answers import streaming, write_part
 
@@ -48,49 +47,10 @@ def test_types_and_empty_micro_batches(spark: SparkSession, tmp_path: Path) -> N
     assert found.sort_by([("wid", "ascending"), ("k", "ascending")]).equals(expected.cast(query.schema))
 
 
-def put(to: Outlet, batch: int, shard: int, tables: list[pa.Table]) -> str:
-    """A file of one attempt of a task, hidden until the driver shows it."""
-    writing = to.open(batch, shard)
-    for table in tables:
-        writing.write(table)
-    return writing.close()
-
-
-def test_a_part_that_is_written_again_leaves_one_file(tmp_path: Path) -> None:
-    rows = pa.table({"n": [1, 2, 3]})
-    to = Outlet(str(tmp_path), rows.schema)
-    place = tmp_path / "lw_batch=00000007"
-    for _ in range(2):
-        to.begin(7)
-        name = put(to, 7, 3, [rows.slice(0, 1), rows.slice(1)])
-        put(to, 7, 3, [rows])  # another attempt, of which nobody is told
-        assert pa.parquet.read_table(place).num_rows == 0, "hidden until it is complete"
-        to.complete(7, [name])
-    (file,) = place.glob("*.parquet")
-    assert sorted(path.name for path in place.iterdir()) == ["_SUCCESS", file.name]
-    assert pa.parquet.read_table(file).equals(rows)
-    put(to, 7, 3, [rows])  # one that is still running when all is done
-    assert pa.parquet.read_table(place).equals(rows)
-
-
-def test_a_file_that_the_driver_does_not_see_fails_the_batch(tmp_path: Path) -> None:
-    to = Outlet(str(tmp_path), pa.schema({"n": pa.int64()}))
-    to.begin(0)
-    with pytest.raises(lw.LowwaterError, match="must be a directory that all machines share"):
-        to.complete(0, [".part-00000-on-another-machine.parquet"])
-
-
-def test_a_part_without_rows_has_a_schema(tmp_path: Path) -> None:
-    to = Outlet(str(tmp_path), pa.schema({"n": pa.int64()}))
-    to.begin(0)
-    to.complete(0, [])
-    assert pa.parquet.read_table(tmp_path / "lw_batch=00000000").equals(to.schema.empty_table())
-
-
-def test_types_that_spark_writes_in_its_own_way_are_left_to_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_types_that_spark_writes_in_its_own_way_are_left_to_it() -> None:
     for type in (pa.duration("us"), pa.time64("us"), pa.list_(pa.struct({"d": pa.duration("us")}))):
-        assert outlet(spark, str(tmp_path), pa.schema({"n": pa.int64(), "d": type})) is None
-    assert outlet(spark, "file:/a b", pa.schema({"n": pa.int64()})) == Outlet("/a b", pa.schema({"n": pa.int64()}))
+        assert not written_by_arrow(pa.schema({"n": pa.int64(), "d": type}))
+    assert written_by_arrow(pa.schema({"n": pa.int64()}))
 
 
 def test_outputs_have_directories_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
@@ -100,6 +60,9 @@ def test_outputs_have_directories_of_their_own(spark: SparkSession, tmp_path: Pa
     same = {"results": str(tmp_path / "out"), "late": f"file:{tmp_path}/out/"}
     with pytest.raises(lw.LowwaterError, match="but results and late are both"):
         query.start(checkpoint=str(tmp_path / "checkpoint"), **same)
+    with pytest.raises(lw.LowwaterError, match=r"out/late \(late\) is inside .*out \(results\), so that whoever reads"):
+        query.start(checkpoint=str(tmp_path / "checkpoint"), results=same["results"], late=f"{same['results']}/late")
+    assert not (tmp_path / "checkpoint").exists(), "refused before anything is written"
 
 
 def to_the_end(spark: SparkSession, place: Path, **outputs: Any) -> RunningQuery:

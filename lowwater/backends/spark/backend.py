@@ -13,7 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from lowwater.backends.spark import compile, session
 from lowwater.backends.spark.checkpoint import Checkpoint
 from lowwater.backends.spark.compile import Ingested
-from lowwater.backends.spark.running import RunningQuery, Sink, Sinks, check_apart, outlets
+from lowwater.backends.spark.running import RunningQuery
+from lowwater.backends.spark.sinks import Sink, Sinks, outlets, outputs_of
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.plan.plan import Plan
 from lowwater.query.logical import Node
@@ -73,42 +74,55 @@ class SparkBackend:
         shards: int | None = None,
         partitions: int | None = None,
         name: str | None = None,
+        overwrite: bool = False,
     ) -> RunningQuery:
         """Starts a streaming query.
 
-        A sink is a directory (parquet; each micro-batch overwrites its own part, so a repeated batch leaves no
-        duplicates) or a function of (DataFrame, batch id). `trigger` is what DataStreamWriter.trigger takes, such as
-        {"availableNow": True}. `shards` is the largest parallelism and fixed with the first start; `partitions` is
-        how many of them run at once, and `lowwater rescale` changes it later.
+        A sink is a directory (parquet; a repeated micro-batch has the same files, so nothing is in it twice) or a
+        function of (DataFrame, batch id). A directory belongs to one checkpoint; `overwrite` empties that of another
+        one when the query begins, and has no effect on this query's own. `trigger` is what DataStreamWriter.trigger
+        takes, such as {"availableNow": True}. `shards` is the largest parallelism and fixed with the first start;
+        `partitions` is how many of them run at once, and `lowwater rescale` changes it later.
         """
         spark = self._spark
-        check_apart(spark, checkpoint=checkpoint, results=results, late=late, progress=progress)
         place = Checkpoint(spark, checkpoint)
         pinned = place.pinned()
+        if pinned is not None:  # only the same query can follow the choices that are pinned for it
+            place.check_meaning(self._planned(node, late is not None)[0].meaning)
         plan, frames = self._planned(node, late is not None, pinned)
         if not all(frame.streaming for frame in frames):
             raise LowwaterError("start() needs streaming DataFrames; for batch DataFrames use to_spark() or collect().")
         number = shards or place.shards() or _default_shards(spark, frames)
         at_once = min(partitions or _cores(spark), number)
-        place.claim(plan.fingerprint(number))
-        direct = outlets(spark, plan, results, late)
+        fingerprint = plan.fingerprint(number)
+        place.check(fingerprint)
+        outputs = outputs_of(spark, place, overwrite, {"results": results, "late": late, "progress": progress})
+        place.claim(fingerprint, plan.name, _needs_clock(plan))
+        direct = outlets(plan, outputs, place.run)
         observed = compile.observed_name(plan)
-        sinks = Sinks(plan, results, late, progress, direct)
 
-        def launch(again: dict[str, Any] | None = None) -> Any:
-            control = [compile.commands(spark, place.control)]
-            if _needs_clock(plan):
-                control.append(compile.heartbeats(spark))
+        def launch(again: dict[str, Any] | None = None) -> tuple[Any, Sinks]:
+            clock = compile.heartbeats(spark) if place.clock else compile.no_heartbeats(spark, place.control)
+            control = [compile.commands(spark, place.control), clock]
+            sinks = Sinks(plan, outputs, direct, place, observed)
             with session.configured(spark, at_once, _batch_rows(frames)):
-                host = compile.packed(plan, frames, number, late is not None, observed, control, direct)
+                host = compile.packed(plan, frames, number, late is not None, observed, control, direct, place.starts())
                 writer = (
                     host.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(sinks)
                 )
                 if name is not None:
                     writer = writer.queryName(name)
-                return writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
+                query = writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
+            try:
+                sinks.begin(query)
+            except BaseException:
+                query.stop()
+                raise
+            return query, sinks
 
-        return RunningQuery(plan, launch, place, observed, trigger)
+        replays = all(frame.replays for frame in frames)
+        in_place = trigger is None and all(frame.pauses for frame in frames)
+        return RunningQuery(plan, launch, place, observed, replays, in_place)
 
     @staticmethod
     def _planned(node: Node, late: bool, pinned: dict[str, Any] | None = None) -> tuple[Plan, Sequence[Ingested]]:

@@ -1,4 +1,11 @@
-"""The checkpoint directory of a query: whose it is, the plan that is pinned in it, and the control directory.
+"""The checkpoint directory of a query: whose it is, the plan that is pinned in it, and what the driver keeps there.
+
+    lowwater/query.json     the meaning of the query, its shards, the pinned choices, and an id of the checkpoint
+    lowwater/control/       commands to the query, one file each, read as a stream
+    lowwater/clock          there once the query has a heartbeat among its sources
+    lowwater/starts.json    the micro-batches at which the last starts began
+    lowwater/metrics-0, -1  metrics of the last two micro-batches
+    lowwater/finished       there once `finish()` has ended the query
 
 Any file system that Spark can reach will do.
 """
@@ -11,78 +18,120 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lowwater.errors import CheckpointMismatch, LowwaterError
+from lowwater.backends.spark.files import files_of
+from lowwater.errors import CheckpointMismatch
+from lowwater.plan.meaning import FORMAT, check_meaning
 from lowwater.runtime.inputs import check_fingerprint
+
+_OWNER, _FINISHED, _CLOCK = "lowwater/query.json", "lowwater/finished", "lowwater/clock"
+_CONTROL, _STARTS, _METRICS = "lowwater/control", "lowwater/starts.json", "lowwater/metrics-"
 
 
 class Checkpoint:
-    """The checkpoint directory: whose it is, and the control directory inside it. Any file system Spark can reach."""
+    """The checkpoint directory. See the module text."""
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
-        self._jvm: Any = spark._jvm
-        self._conf = spark._jsc.hadoopConfiguration()
-        self._directory = directory.rstrip("/")
-        self.control = f"{self._directory}/lowwater/control"
-        self._owner = f"{self._directory}/lowwater/query.json"
-        self._finished = f"{self._directory}/lowwater/finished"
+        self.files = files_of(spark, directory)
+        self.directory = self.files.directory
+        self.control = self.files / _CONTROL
+        stored = self.files.read(_OWNER)
+        self._stored: dict[str, Any] | None = None if stored is None else json.loads(stored)
+        if self._stored is not None and self._stored.get("format") != FORMAT:
+            raise CheckpointMismatch(
+                f"{self.directory} was written by another version of lowwater, in format "
+                f"{self._stored.get('format', 1)} and not {FORMAT}; use that version or a new checkpoint directory."
+            )
+        self.id: str = uuid.uuid4().hex if self._stored is None else self._stored["id"]
+        """Identifies the checkpoint wherever it is moved to. Its outputs carry it."""
+        self.query = ""
+
+    @property
+    def run(self) -> str:
+        """The id as names of files carry it."""
+        return self.id[:8]
 
     def shards(self) -> int | None:
         """The number of shards that the checkpoint was made with."""
-        stored = self._read(self._owner)
-        return None if stored is None else int(json.loads(stored)["shards"])
+        return None if self._stored is None else int(self._stored["shards"])
 
     def pinned(self) -> dict[str, Any] | None:
         """The choices of the plan that the checkpoint was made with."""
-        stored = self._read(self._owner)
-        return None if stored is None else json.loads(stored)["plan"]
+        return None if self._stored is None else self._stored["plan"]
 
-    def claim(self, fingerprint: dict[str, Any]) -> None:
-        """Writes down whose checkpoint this is, or refuses if it is another query's, or one that was finished."""
-        stored = self._read(self._owner)
-        if stored is not None:
-            check_fingerprint(json.loads(stored), fingerprint)
-            if self._exists(self._finished):
+    def check_meaning(self, meaning: str) -> None:
+        """Refuses a query with another meaning."""
+        if self._stored is not None:
+            check_meaning(self._stored["meaning"], meaning)
+
+    def check(self, fingerprint: dict[str, Any]) -> None:
+        """Refuses the checkpoint of another query, or of one that was finished. Changes nothing."""
+        self.check_meaning(fingerprint["meaning"])
+        if self._stored is not None:
+            check_fingerprint(self._stored, fingerprint)
+            if self.files.exists(_FINISHED):
                 raise CheckpointMismatch(
-                    f"The query of {self._directory} was finished, and all its windows are answered; "
+                    f"The query of {self.directory} was finished, and all its windows are answered; "
                     "use a new checkpoint directory for what comes after."
                 )
-            return
-        if self._exists(f"{self._directory}/offsets"):
+        elif self.files.exists("offsets"):
             raise CheckpointMismatch(
-                f"{self._directory} is the checkpoint of another Spark query; give start() a directory of its own."
+                f"{self.directory} is the checkpoint of another Spark query; give start() a directory of its own."
             )
-        self._path(self.control).getFileSystem(self._conf).mkdirs(self._path(self.control))
-        self._write(self._owner, json.dumps(fingerprint))
+
+    def claim(self, fingerprint: dict[str, Any], query: str, clock: bool) -> None:
+        """Writes down whose checkpoint this is, if it is new. `clock` adds a heartbeat, which then stays."""
+        self.query = query
+        if self._stored is None:
+            self._stored = {"format": FORMAT, "id": self.id, **fingerprint}
+            self.files.make(_CONTROL)
+            self.files.write(_OWNER, json.dumps(self._stored))
+        if clock and not self.clock:
+            self.files.write(_CLOCK, "")
+
+    @property
+    def clock(self) -> bool:
+        return self.files.exists(_CLOCK)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """The command that ends all inputs."""
+        self.files.write(f"{_CONTROL}/{uuid.uuid4().hex}.txt", "end")
+
+    @property
+    def ending(self) -> bool:
+        """Whether the command has been given."""
+        return any(not name.startswith((".", "_")) for name in self.files.names(_CONTROL))
 
     def finished(self) -> None:
-        self._write(self._finished, "")
+        self.files.write(_FINISHED, "")
 
-    def command(self, text: str) -> None:
-        self._write(f"{self.control}/{uuid.uuid4().hex}.txt", text)
+    # -- micro-batches ---------------------------------------------------------------------------------------------
 
-    def _path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(name)
+    def starts(self) -> tuple[int, ...]:
+        """The first micro-batches of the start that is to come and of the one before it, and writes them down.
 
-    def _exists(self, name: str) -> bool:
-        path = self._path(name)
-        return bool(path.getFileSystem(self._conf).exists(path))
+        Spark plans a micro-batch, runs it and commits it. One that was planned and not committed is repeated by the
+        next start, as it was: it belongs to the start that planned it. A start begins with what it plans itself.
+        """
+        first = 1 + max(self._numbers("offsets"), default=-1)
+        stored = json.loads(self.files.read(_STARTS) or "[]")
+        starts = (*[start for start in stored if start < first][-1:], first)
+        if list(starts) != stored:
+            self.files.write(_STARTS, json.dumps(starts))
+        return starts
 
-    def _read(self, name: str) -> str | None:
-        if not self._exists(name):
-            return None
-        path = self._path(name)
-        stream = path.getFileSystem(self._conf).open(path)
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+    def remember(self, batch: int, observed: str) -> None:
+        """Keeps the metrics of a micro-batch that is about to be committed, beside those of the one before it."""
+        self.files.write(f"{_METRICS}{batch % 2}", f'{{"batch": {batch}, "observed": {observed}}}')
 
-    def _write(self, name: str, text: str) -> None:
-        """Written beside and renamed, so that a reader sees all of it or nothing."""
-        path, beside = self._path(name), self._path(f"{name.rsplit('/', 1)[0]}/.{uuid.uuid4().hex}.tmp")
-        system = path.getFileSystem(self._conf)
-        stream = system.create(beside)
-        stream.write(bytearray(text.encode()))
-        stream.close()
-        if not system.rename(beside, path):
-            raise LowwaterError(f"Cannot write {name}; check that the checkpoint directory can be written to.")
+    def remembered(self) -> dict[str, Any] | None:
+        """The metrics of the last micro-batch that was committed. A rescale commits one, too, which has none."""
+        texts = [self.files.read(f"{_METRICS}{slot}") for slot in (0, 1)]
+        known = {found["batch"]: found["observed"] for text in texts if text for found in [json.loads(text)]}
+        committed = max(self._numbers("commits"), default=-1)
+        return known.get(max((batch for batch in known if batch <= committed), default=-1))
+
+    def _numbers(self, log: str) -> list[int]:
+        """The micro-batches in one of Spark's logs."""
+        return [int(name) for name in self.files.names(log) if name.isdigit()]

@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -43,6 +43,14 @@ class Ingested(Protocol):
 
     @property
     def streaming(self) -> bool: ...
+
+    @property
+    def replays(self) -> bool:
+        """Whether a source can be read again from where a query was: a socket forgets what it has sent."""
+
+    @property
+    def pauses(self) -> bool:
+        """Whether all that a source has can be read: a rate source, or Kafka, may always have more."""
 
     @staticmethod
     def ingested(inputs: Sequence[tuple[Any, Sequence[int]]], plan: Plan, shards: int, late: bool) -> list[DataFrame]:
@@ -68,8 +76,12 @@ def packed(
     name: str,
     control: Sequence[DataFrame] = (),
     outlets: Mapping[str, Outlet] | None = None,
+    starts: Sequence[int] = (),
 ) -> DataFrame:
-    """The output of the last stage, still packed: a few rows per shard and micro-batch, observed under `name`."""
+    """The output of the last stage, still packed: a few rows per shard and micro-batch, observed under `name`.
+
+    `starts` are the micro-batches at which the last starts of the query began, where the caller knows them.
+    """
     finite = not any(frame.streaming for frame in frames)
     output: DataFrame | None = None
     for stage in range(plan.stages):
@@ -84,7 +96,7 @@ def packed(
             spread = messages.repartition(shards, "shard")
             output = spread.groupBy("shard").applyInArrow(FiniteHost(plan, stage, shards).apply, PACKED)
         else:
-            host = sealed(Host(plan, stage, shards, outlets or {}))
+            host = sealed(Host(plan, stage, shards, outlets or {}, starts))
             output = messages.groupBy("shard").transformWithStateInPandas(host, PACKED, "Append", "None")
         output = evaluated_between(output, plan, stage, shards)
     assert output is not None
@@ -121,7 +133,7 @@ def _metrics(plan: Plan) -> list[Any]:
     return [*totals, *of_operator, *facts]
 
 
-def observed(row: Row, plan: Plan) -> Metrics | None:
+def observed(row: Mapping[str, Any], plan: Plan) -> Metrics | None:
     """The metrics of a micro-batch out of what was observed; None where nothing ran."""
     known = [text for s in range(plan.stages) if (text := row[f"facts_{s}"])]
     if not known:
@@ -174,6 +186,15 @@ def heartbeats(spark: SparkSession) -> DataFrame:
     """A clock as a stream: replayed after a restart with the same values, so that a repeated batch decides the same."""
     rate = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     return rate.select(F.unix_micros("timestamp").alias("clock"), F.lit(False).alias("end"))
+
+
+def no_heartbeats(spark: SparkSession, control: str) -> DataFrame:
+    """A stream without rows in the place of `heartbeats`: no file of this name is ever written.
+
+    Spark knows the sources of a checkpoint by their places. With this one, a query can get a heartbeat later.
+    """
+    none = spark.readStream.schema("value string").option("pathGlobFilter", "*.heartbeat").text(control)
+    return none.select(F.lit(None).cast("long").alias("clock"), F.lit(False).alias("end"))
 
 
 def commands(spark: SparkSession, directory: str) -> DataFrame:

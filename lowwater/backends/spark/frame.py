@@ -40,6 +40,19 @@ class SparkFrame:
     def streaming(self) -> bool:
         return self.df.isStreaming
 
+    @property
+    def replays(self) -> bool:
+        return "socket" not in self._sources()
+
+    @property
+    def pauses(self) -> bool:
+        return all(name.startswith("FileSource[") for name in self._sources())
+
+    def _sources(self) -> list[str]:
+        """The sources of the plan, as Spark names them."""
+        leaves = self.df._jdf.queryExecution().analyzed().collectLeaves()
+        return [str(leaves.apply(i).toString()) for i in range(leaves.size())]
+
     @staticmethod
     def ingested(
         inputs: Sequence[tuple[SparkFrame, Sequence[int]]], plan: Plan, shards: int, late: bool

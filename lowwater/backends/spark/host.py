@@ -104,9 +104,14 @@ def _of_job(name: str) -> str | None:
     return None if context is None else context.getLocalProperty(name)
 
 
-def _started() -> str | None:
-    """Which start of the query this is: Spark runs its jobs under the run's id."""
-    return _of_job("spark.jobGroup.id")
+def _started(starts: Sequence[int]) -> str | None:
+    """Which start of the query a micro-batch belongs to: that which planned it, also where another one repeats it.
+
+    If nobody knows, it is the start that runs it: Spark runs its jobs under the run's id.
+    """
+    if not starts:
+        return _of_job("spark.jobGroup.id")
+    return str(max(start for start in starts if start <= _batch()))
 
 
 def _batch() -> int:
@@ -153,8 +158,11 @@ class Mail:
 class StageRun:
     """One shard of one stage in one micro-batch, whatever hosts it."""
 
-    def __init__(self, plan: Plan, stage: int, shards: int, outlets: Mapping[str, Outlet]) -> None:
+    def __init__(
+        self, plan: Plan, stage: int, shards: int, outlets: Mapping[str, Outlet], starts: Sequence[int] = ()
+    ) -> None:
         self.plan, self.stage, self.shards, self.outlets = plan, stage, shards, dict(outlets)
+        self.starts = tuple(starts)
 
     def packets(
         self, number: int, mail: Mail, graph: Graph, finite: bool, batch: int | None, commit: Callable[[], None]
@@ -167,14 +175,14 @@ class StageRun:
             if kind in self.outlets:
                 assert batch is not None
                 if kind not in writing:
-                    writing[kind] = self.outlets[kind].open(batch, number)
+                    writing[kind] = self.outlets[kind].open(batch, self.stage, number)
                 writing[kind].write(rows)
                 return
             step = max(1, min(_CHUNK, _BYTES * rows.num_rows // max(1, rows.nbytes)))
             for at in range(0, rows.num_rows, step):
                 spool.put(kind, pack({"rows": rows.slice(at, step)}))
 
-        later = graph.apply(mail.runs, deliver, mail.clock, mail.end or finite, _started())
+        later = graph.apply(mail.runs, deliver, mail.clock, mail.end or finite, _started(self.starts))
         commit()
         first = self.stage * _SEQUENCE
         for place, (kind, blob) in enumerate(spool, start=first):
@@ -205,8 +213,10 @@ class StageRun:
 class Host:
     """A stage of a streaming query. See the module text."""
 
-    def __init__(self, plan: Plan, stage: int, shards: int, outlets: Mapping[str, Outlet]) -> None:
-        self._run = StageRun(plan, stage, shards, outlets)
+    def __init__(
+        self, plan: Plan, stage: int, shards: int, outlets: Mapping[str, Outlet], starts: Sequence[int] = ()
+    ) -> None:
+        self._run = StageRun(plan, stage, shards, outlets, starts)
 
     def attach(self, directory: MapState, segments: MapState) -> None:
         """Sets Spark's state; they hold what belongs to the shard whose rows are handled."""

@@ -53,6 +53,14 @@ class ParquetFrame:
         return True
 
     @property
+    def replays(self) -> bool:
+        return True
+
+    @property
+    def pauses(self) -> bool:
+        return True
+
+    @property
     def backend(self) -> SparkBackend:
         return SparkBackend(self.spark)
 

@@ -13,7 +13,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lowwater.backends.spark.checkpoint import Checkpoint
-from lowwater.backends.spark.written import qualified
 from lowwater.errors import LowwaterError, NeedsConfiguration
 
 REASONS = {
@@ -44,7 +43,7 @@ def rescale(spark: SparkSession, checkpoint: str, partitions: int) -> None:
             f"partitions={partitions} is out of range: the query has {shards} shards, so it runs on 1 to {shards} "
             "partitions; more need a new checkpoint with more shards."
         )
-    _refuse_running(spark, checkpoint)
+    _refuse_running(spark, place)
     manager: Any = getattr(spark, "_streamingCheckpointManager", None)
     if manager is None:
         raise NeedsConfiguration("Rescaling needs Spark 4.2 or newer, which can repartition a checkpoint offline.")
@@ -58,10 +57,9 @@ def rescale(spark: SparkSession, checkpoint: str, partitions: int) -> None:
         raise LowwaterError(f"The query of {checkpoint} cannot be rescaled to {partitions}: {reason}.") from error
 
 
-def _refuse_running(spark: SparkSession, checkpoint: str) -> None:
+def _refuse_running(spark: SparkSession, checkpoint: Checkpoint) -> None:
     """Spark would not notice that the query runs, and the query would fail at its next micro-batch."""
-    wanted = qualified(spark, checkpoint).rstrip("/")
     for query in spark.streams.active:
         root = str(query._jsq.streamingQuery().resolvedCheckpointRoot()).rstrip("/")
-        if root == wanted:
-            raise LowwaterError(f"The query of {checkpoint} is running; stop it before it is rescaled.")
+        if root == checkpoint.files.qualified:
+            raise LowwaterError(f"The query of {checkpoint.directory} is running; stop it before it is rescaled.")

@@ -2,32 +2,23 @@
 
 To hand results to Spark's own writer they would leave the worker, become rows in the JVM and columns again in its
 writer: of a join with many results most of a micro-batch. Here the host writes the tables it has, as they are, one file
-a shard, and what goes on to Spark is numbers.
+per stage and shard, and sends only the name of the file on to Spark. The driver moves these files to their place
+(directory.py).
 
-    driver   begin(batch)             clears what an attempt before may have left
-    tasks    open(batch, shard)       a hidden file per attempt, whose name goes to the driver with the task's numbers
-    driver   complete(batch, wrote)   shows just the files it was told of; one without rows if there are none, so that
-                                      there is a schema; then `_SUCCESS`
-
-Spark takes the word of one attempt of each task. So whatever else ran, twice, too long or beside a query that was
-started anew, stays hidden, and a micro-batch that is repeated replaces its own part.
+The name of a file follows from the checkpoint, the stage and the shard. So a micro-batch that is repeated has files of
+the same names, and a stream that reads the directory takes none of them twice (decision 0034).
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
-from lowwater.errors import LowwaterError
+STAGING = ".lw_batch="
 
 
 @dataclass(frozen=True)
@@ -49,65 +40,55 @@ class Writing:
 
 @dataclass(frozen=True)
 class Outlet:
-    """A directory on a plain file system with a part for every micro-batch."""
+    """Where tasks write: a directory on a plain file system. `run` is the part of all names that the checkpoint gives.
+
+    Each attempt of a task writes a file of its own, named by the file that it is to become and the attempt.
+    """
 
     directory: str
     schema: pa.Schema
+    run: str
 
-    def begin(self, batch: int) -> None:
-        if self._part(batch).exists():
-            shutil.rmtree(self._part(batch))
-        self._part(batch).mkdir(parents=True, exist_ok=True)
+    def open(self, batch: int, stage: int, shard: int) -> Writing:
+        """A file of one attempt of a task, which takes rows as they are made."""
+        return self._open(batch, f"part-{stage}-{shard:05d}-{self.run}.parquet")
 
-    def open(self, batch: int, shard: int) -> Writing:
-        """A hidden file of one attempt of a task, which takes rows as they are made."""
-        name = f".part-{shard:05d}-{uuid4().hex}.parquet"
-        part = self._part(batch)
-        part.mkdir(parents=True, exist_ok=True)
-        return Writing(name, self.schema, pq.ParquetWriter(str(part / name), self.schema))
+    def empty(self, batch: int) -> str:
+        """A file without rows, for a micro-batch without results: a reader finds the columns in it."""
+        return self._open(batch, f"part-none-{self.run}.parquet").close()
 
-    def complete(self, batch: int, wrote: Sequence[str]) -> None:
-        part = self._part(batch)
-        for name in wrote:
-            try:
-                os.replace(part / name, part / name.lstrip("."))
-            except FileNotFoundError:
-                raise LowwaterError(
-                    f"A task has written to {part}, but its file is not there: {self.directory} must be a directory "
-                    "that all machines share; name one that is, or give start() a function."
-                ) from None
-        for left in part.glob(".part-*"):
-            left.unlink(missing_ok=True)
-        if not wrote:
-            pq.ParquetWriter(str(part / "part-00000.parquet"), self.schema).close()
-        (part / "_SUCCESS").touch()
-
-    def _part(self, batch: int) -> Path:
-        return Path(part_of(self.directory, batch))
+    def _open(self, batch: int, final: str) -> Writing:
+        staging = Path(self.directory) / staging_of(batch)
+        staging.mkdir(parents=True, exist_ok=True)
+        name = f"{final}.{uuid4().hex}"
+        return Writing(name, self.schema, pq.ParquetWriter(str(staging / name), self.schema))
 
 
-def part_of(directory: str, batch: int) -> str:
-    """Where a micro-batch goes: a repeated one overwrites its own part."""
-    return f"{directory.rstrip('/')}/lw_batch={batch:08d}"
+def final_name(written: str) -> str:
+    """The name that a file of an outlet is to have.
+
+    >>> final_name("part-0-00003-1f0c.parquet.6c0e")
+    'part-0-00003-1f0c.parquet'
+    """
+    return written.rpartition(".")[0]
 
 
-def outlet(spark: SparkSession, directory: str, schema: pa.Schema) -> Outlet | None:
-    """An outlet to the directory, or None: Spark's own writer knows other file systems, and types of its own."""
-    path = qualified(spark, directory)
-    if not path.startswith("file:") or any(_is_sparks(field.type) for field in schema):
-        return None
-    return Outlet("/" + path[len("file:") :].lstrip("/"), schema)
+def part_of(batch: int) -> str:
+    """The part of a directory that belongs to a micro-batch."""
+    return f"lw_batch={batch:08d}"
 
 
-def qualified(spark: SparkSession, directory: str) -> str:
-    """The directory with its file system."""
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(directory)
-    return str(path.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(path).toString())
+def staging_of(batch: int) -> str:
+    """Where the files of a micro-batch are until they are shown: readers skip a hidden directory."""
+    return f".{part_of(batch)}"
+
+
+def written_by_arrow(schema: pa.Schema) -> bool:
+    """Whether Arrow writes all columns as Spark would. Spark writes intervals and times of day in its own way."""
+    return not any(_is_sparks(field.type) for field in schema)
 
 
 def _is_sparks(type: pa.DataType) -> bool:
-    """Whether Spark writes a type in a way of its own: intervals and times of day, also inside others."""
     inner = [type.field(i).type for i in range(type.num_fields)]
     return (
         pa.types.is_duration(type)

@@ -21,9 +21,9 @@ from lowwater.query.logical.aggregate import Aggregate
 from lowwater.query.logical.distinct import Distinct
 from lowwater.query.logical.group_by import GroupBy
 from lowwater.query.logical.join import Join
-from lowwater.query.logical.node import Node, Stateful, Unary, meaning
+from lowwater.query.logical.node import Node, Stateful, Unary
 from lowwater.query.logical.rowwise import Derive, Filter, Map, Mark, Project
-from lowwater.query.logical.scan import Ending, Rowwise, Scan, scan_like
+from lowwater.query.logical.scan import Ending, Rowwise, Scan, meaning, scan_like
 from lowwater.query.logical.union import Union
 
 __all__ = [

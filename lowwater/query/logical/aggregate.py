@@ -10,6 +10,8 @@ from typing import Any
 from lowwater.aggregates.base import Aggregate as AggregateFunction
 from lowwater.model.columns import WINDOW_TIME
 from lowwater.model.properties import Properties
+from lowwater.model.ticks import Ticks
+from lowwater.model.words import length
 from lowwater.operators.aggregate import AggregateSpec
 from lowwater.operators.bucket import WindowedAggregation, WindowKind
 from lowwater.operators.flush import EAGER, Flush
@@ -18,6 +20,7 @@ from lowwater.query.logical.node import Stateful, Unary
 from lowwater.query.promises import promised
 from lowwater.windows.context_aware import Partitioned
 from lowwater.windows.context_free import TupleBased
+from lowwater.windows.describe import describe
 from lowwater.windows.over import Over
 
 
@@ -69,19 +72,24 @@ class Aggregate(Unary, Stateful):
         """OVER hands whole rows back."""
         return [set(self.of.schema.names if isinstance(self.window, Over) else self.what.columns)]
 
-    def meaning(self) -> list[Any]:
+    def meaning(self) -> dict[str, Any]:
         what = self.what
-        return [
-            "aggregate",
-            str(what.window),
-            str(what.schema.field(what.time)),
-            what.anchored,
-            [str(what.schema.field(name)) for name in what.group_by],
-            [(name, repr(aggregate)) for name, aggregate in what.aggregates],
-            [what.late, what.early, what.lateness],
-            [[str(field) for field in algebra.fields] for algebra in what.algebras()],
-            str(what.schema) if isinstance(what.window, Over) else None,  # whole rows are kept and come back
-        ]
+        ticks = Ticks(what.schema.field(what.time).type)
+        return {
+            "operator": "aggregate",
+            "window": describe(what.window, ticks),
+            "window in ticks": str(what.window),
+            "time": str(what.schema.field(what.time)),
+            "known origin": what.anchored,
+            "group_by": [str(what.schema.field(name)) for name in what.group_by],
+            "aggregates": {name: repr(aggregate) for name, aggregate in what.aggregates},
+            "late": what.late,
+            "early": what.early,
+            "allowed_lateness": length(what.lateness, ticks),
+            "partials": [[str(field) for field in algebra.fields] for algebra in what.algebras()],
+            # whole rows are kept and come back
+            "columns": str(what.schema) if isinstance(what.window, Over) else None,
+        }
 
     def spec(self) -> AggregateSpec:
         return aggregate_spec(self.what, self.of.properties, self.strategy, self.flush, self.table)

@@ -43,8 +43,9 @@ class Distinct(Unary, Stateful):
         """All columns decide which of the rows with one key and time survives, whatever is read of it later."""
         return [set(self.on if self.within is None else self.of.schema.names)]
 
-    def meaning(self) -> list[Any]:
-        return ["distinct", list(self.on), self.time, self.within, str(self.schema)]
+    def meaning(self) -> dict[str, Any]:
+        own = {"on": list(self.on), "time": self.time, "within": self.within, "columns": str(self.schema)}
+        return {"operator": "distinct", **own}
 
     def spec(self) -> DistinctSpec:
         before = self.of.properties

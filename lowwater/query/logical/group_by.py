@@ -62,9 +62,14 @@ class GroupBy(Unary, Stateful):
         columns = [column for _, aggregate in self.aggregates for column in aggregate.columns]
         return [{*self.groups, *columns, *self.what.times[:1], *([JOINT] if self._joint_times else [])}]
 
-    def meaning(self) -> list[Any]:
+    def meaning(self) -> dict[str, Any]:
         what = self.what
-        return ["group-by", repr(what.group_by), [(n, repr(a)) for n, a in what.aggregates], str(what.result_schema())]
+        return {
+            "operator": "group-by",
+            "group_by": list(what.group_by),
+            "aggregates": {name: repr(aggregate) for name, aggregate in what.aggregates},
+            "columns": str(what.result_schema()),
+        }
 
     def spec(self) -> GroupBySpec:
         before = self.of.properties

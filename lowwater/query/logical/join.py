@@ -13,10 +13,13 @@ from lowwater.joins.condition import Condition
 from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.joins.window_join import JoinSpec
 from lowwater.model.properties import GREATEST, JOINT, LEAST, Properties
+from lowwater.model.ticks import Ticks
+from lowwater.model.words import length
 from lowwater.query.joining import join_spec, refuse_join
 from lowwater.query.logical.node import Node, Stateful
 from lowwater.query.promises import behind_join
 from lowwater.windows.context_free import Sliding
+from lowwater.windows.describe import describe
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +87,24 @@ class Join(Stateful):
         """Of each input what is emitted, compared or progressed on."""
         return [own | set(one.properties.ends) for own, one in zip(self.what.reads(), self.inputs, strict=True)]
 
-    def meaning(self) -> list[Any]:
+    def meaning(self) -> dict[str, Any]:
         what = self.what
-        return [
-            "join",
-            [(side.name, str(side.schema), side.time, side.on) for side in what.sides],
-            [what.waits, what.rows, what.per_key, what.how, str(what.grid), what.null_safe],
-            None if what.condition is None else str(what.condition),
-        ]
+        ticks = Ticks(what.sides[0].schema.field(what.sides[0].time).type)
+        return {
+            "operator": "join",
+            "names": [side.name for side in what.sides],
+            "on": [list(side.on) for side in what.sides],
+            "times": [side.time for side in what.sides],
+            "columns": [str(side.schema) for side in what.sides],
+            "within": [None if wait is None else length(wait, ticks) for wait in what.waits],
+            "window": None if what.grid is None else describe(what.grid, ticks),
+            "window in ticks": None if what.grid is None else str(what.grid),
+            "rows": what.rows,
+            "rows per key": what.per_key,
+            "how": what.how,
+            "null_safe": what.null_safe,
+            "condition": None if what.condition is None else str(what.condition),
+        }
 
     def refuse(self) -> None:
         """Refuses what cannot be joined. The condition is not bound yet, so that the first refusal is the clearest."""

@@ -53,12 +53,12 @@ class Node(ABC):
         """The operator that computes it, or a refusal. Scans and unions have none."""
         raise AssertionError(f"{type(self).__name__} is no operator")
 
-    def meaning(self) -> list[Any]:
-        """Everything of this node that state depends on, as plain values.
+    def meaning(self) -> dict[str, Any]:
+        """Everything of this node that state depends on, as plain values by their names; `operator` is one of them.
 
         Row-wise steps list nothing, so that a condition or an expression can be mended on an existing checkpoint.
         """
-        return []
+        return {}
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, inputs first."""
@@ -93,12 +93,4 @@ class Stateful(Node):
     def spec(self) -> OperatorSpec: ...
 
     @abstractmethod
-    def meaning(self) -> list[Any]: ...
-
-
-def meaning(root: Node) -> list[Any]:
-    """The meaning of the whole tree, for the fingerprint of a checkpoint."""
-    own = root.meaning()
-    if not own and len(root.inputs) == 1:  # a step without state leaves no trace
-        return meaning(root.inputs[0])
-    return [*own, [meaning(node) for node in root.inputs]]
+    def meaning(self) -> dict[str, Any]: ...

@@ -48,10 +48,16 @@ class Scan(Node):
     def line(self) -> str:
         return f"Input {self.input.name}"
 
-    def meaning(self) -> list[Any]:
+    def meaning(self) -> dict[str, Any]:
         i = self.input
-        policy = (type(i.policy).__name__, list(i.policy.empty(0).shape[1:]), i.idle is not None)
-        return ["scan", i.name, i.source, policy, repr(i.punctuation), str(self.frame.schema.field(self.time))]
+        return {
+            "operator": "input",
+            "name": i.name,
+            "source": i.source,
+            "disorder": i.policy.kind,
+            "punctuated": None if i.punctuation is None else repr(i.punctuation),
+            "progress": str(self.frame.schema.field(self.time)),
+        }
 
 
 @dataclass(frozen=True)
@@ -109,8 +115,8 @@ class Ending(Rowwise):
     def line(self) -> str:
         return f"Ends  {self.ends}"
 
-    def meaning(self) -> list[Any]:
-        return ["ends", repr(self.ends)]
+    def meaning(self) -> dict[str, Any]:
+        return {"operator": "stream with ended values", "ends": str(self.ends)}
 
     def read(self, at: Reading) -> Reading:
         return replace(at, ends=self.ends)
@@ -121,6 +127,15 @@ def scan_like(node: Node) -> bool:
     while isinstance(node, Rowwise):
         node = node.of
     return isinstance(node, Scan)
+
+
+def meaning(root: Node) -> dict[str, Any]:
+    """The meaning of the whole tree, for the fingerprint of a checkpoint."""
+    own = root.meaning()
+    if not own and scan_like(root):  # a step where rows are read leaves no trace
+        return meaning(root.inputs[0])
+    own = own or {"operator": "row-wise step"}  # elsewhere it has a place among the operators
+    return own | {"inputs": [meaning(node) for node in root.inputs]}
 
 
 def reading(node: Node) -> Reading:

@@ -53,5 +53,5 @@ class Union(Node):
     def reads(self, needed: Set[str]) -> Sequence[Set[str]]:
         return [needed for _ in self.inputs]
 
-    def meaning(self) -> list[Any]:
-        return ["union", len(self.inputs)]
+    def meaning(self) -> dict[str, Any]:
+        return {"operator": "union"}

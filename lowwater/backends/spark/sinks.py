@@ -1,0 +1,195 @@
+"""The outputs of a running query: a micro-batch split into results, late rows and progress."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lowwater.backends.spark import compile
+from lowwater.backends.spark.checkpoint import Checkpoint
+from lowwater.backends.spark.directory import OutputDirectory
+from lowwater.backends.spark.files import Files
+from lowwater.backends.spark.messages import LATE, RESULT, WROTE
+from lowwater.backends.spark.written import Outlet, final_name, written_by_arrow
+from lowwater.errors import LowwaterError
+from lowwater.plan.plan import Plan
+
+Sink = str | Callable[[DataFrame, int], None]
+Output = OutputDirectory | Callable[[DataFrame, int], None]
+
+_SOON = 0.02
+"""Seconds between two looks whether a micro-batch is committed."""
+OUTPUTS = {RESULT: "results", LATE: "late", "progress": "progress"}
+"""Outputs by their kind, and how start() names them."""
+PROGRESS = "input string, source string, low_watermark string, largest_seen string, rows long, holds_back boolean"
+
+
+class Sinks:
+    """Takes the micro-batches of one launch of a query. Called by foreachBatch.
+
+    What has an outlet is written by the tasks of the stateful stage; all else is an action of its own. That stage must
+    run once, and in all shards: also where there are several actions, or a function that looks at few of its rows.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        outputs: Mapping[str, Output],
+        outlets: Mapping[str, Outlet],
+        checkpoint: Checkpoint,
+        observed: str,
+    ) -> None:
+        self._plan, self._outputs, self._outlets = plan, dict(outputs), dict(outlets)
+        self._checkpoint, self._observed = checkpoint, observed
+        self._query: Any = None
+        self._begun = threading.Event()
+        self._resting = threading.Event()
+        self._resting.set()
+        self._written = -1
+
+    @property
+    def directories(self) -> dict[str, OutputDirectory]:
+        return {kind: output for kind, output in self._outputs.items() if isinstance(output, OutputDirectory)}
+
+    def begin(self, query: Any) -> None:
+        """Spark has started the query: takes the directories. Micro-batches wait for it.
+
+        A start that Spark refuses must empty no directory, and no micro-batch may write to one that is not emptied yet.
+        """
+        try:
+            for directory in self.directories.values():
+                directory.take()
+            self._query = query
+        finally:
+            self._begun.set()
+
+    def __call__(self, host: DataFrame, batch: int) -> None:
+        self._begun.wait()
+        if self._query is None:
+            raise LowwaterError("The query could not take its directories; start() has raised the reason.")
+        self._resting.clear()
+        try:
+            for directory in self.directories.values():
+                directory.begin(batch)
+            self._write(host, batch)
+            self._remember(batch)
+            self._written = batch
+        finally:
+            self._resting.set()
+
+    def rest(self, timeout: float | None) -> None:
+        """Waits, at most so long, until the micro-batch that runs is committed, so that a stop interrupts nothing.
+
+        To stop a query in the middle of a micro-batch is safe but wasteful, and Spark prints a stack trace of a
+        thousand lines if its thread waits for Python at that moment.
+        """
+        if not self._resting.wait(timeout):
+            return
+        while self._resting.is_set() and self._query.isActive:
+            last = self._query.lastProgress
+            if self._written <= (-1 if last is None else last.batchId) or self._query.awaitTermination(_SOON):
+                return
+
+    def _write(self, host: DataFrame, batch: int) -> None:
+        actions = list(self._actions(host))
+        if not self._outlets and len(actions) == 1 and RESULT in self.directories:
+            ((rows, output),) = actions
+            _deliver(rows(), output, batch)
+            return
+        if actions:
+            host.persist()
+        try:
+            told = host.where(F.col("kind") == WROTE).select("blob").collect()
+            wrote = [bytes(row.blob).decode().split("/") for row in told]
+            for kind, outlet in self._outlets.items():
+                names = [name for of, name in wrote if of == kind] or [outlet.empty(batch)]
+                self.directories[kind].show(batch, {name: final_name(name) for name in names})
+            for rows, output in actions:
+                _deliver(rows(), output, batch)
+        finally:
+            if actions:
+                host.unpersist()
+
+    def _actions(self, host: DataFrame) -> Iterator[tuple[Callable[[], DataFrame], Output]]:
+        made = {
+            RESULT: lambda: compile.results(self._plan, host),
+            LATE: lambda: compile.late_rows(self._plan, host),
+            "progress": lambda: _progress(host),
+        }
+        for kind, output in self._outputs.items():
+            if kind not in self._outlets:
+                yield made[kind], output
+
+    def _remember(self, batch: int) -> None:
+        """Keeps the metrics before the micro-batch is committed: a restart without new data asks for them."""
+        found = self._query._jsq.streamingQuery().lastExecution().observedMetrics().get(self._observed)
+        if found.isDefined():
+            self._checkpoint.remember(batch, str(found.get().json()))
+
+
+def outputs_of(
+    spark: SparkSession, checkpoint: Checkpoint, overwrite: bool, sinks: Mapping[str, Sink | None]
+) -> dict[str, Output]:
+    """The outputs that start() was given, by kind, each checked. Nothing is changed."""
+    found: dict[str, Output] = {}
+    for kind, name in OUTPUTS.items():
+        sink = sinks[name]
+        if isinstance(sink, str):
+            found[kind] = OutputDirectory(spark, name, sink, checkpoint, overwrite)
+        elif sink is not None:
+            found[kind] = sink
+    directories = [output for output in found.values() if isinstance(output, OutputDirectory)]
+    _check_apart({"checkpoint": checkpoint.files, **{one.output: one.files for one in directories}})
+    for directory in directories:
+        directory.check()
+    return found
+
+
+def _check_apart(directories: Mapping[str, Files]) -> None:
+    """Each output needs a directory of its own: not that of another one, nor one inside it that readers would see."""
+    for name, files in directories.items():
+        for other, outer in directories.items():
+            if name == other:
+                continue
+            if files.qualified == outer.qualified:
+                raise LowwaterError(
+                    f"start() needs a directory for each of its outputs, but {name} and {other} are both "
+                    f"{files.directory}."
+                )
+            inside = files.qualified.removeprefix(f"{outer.qualified}/")
+            if other != "checkpoint" and inside != files.qualified and not inside.startswith((".", "_")):
+                raise LowwaterError(
+                    f"{files.directory} ({name}) is inside {outer.directory} ({other}), so that whoever reads {other} "
+                    "would read it, too; name directories beside each other."
+                )
+
+
+def outlets(plan: Plan, outputs: Mapping[str, Output], run: str) -> dict[str, Outlet]:
+    """Results and late rows that go to a directory which Arrow can reach, with columns that it can write."""
+    schemas = {LATE: plan.late_schema}
+    if not plan.outside:  # else Spark evaluates the last steps on the results
+        schemas[RESULT] = plan.result_schema
+    found: dict[str, Outlet] = {}
+    for kind, schema in schemas.items():
+        output = outputs.get(kind)
+        if isinstance(output, OutputDirectory) and output.files.local and written_by_arrow(schema):
+            found[kind] = Outlet(output.files.local, schema, run)
+    return found
+
+
+def _deliver(rows: DataFrame, output: Output, batch: int) -> None:
+    if isinstance(output, OutputDirectory):
+        output.write(rows, batch)
+    else:
+        output(rows, batch)
+
+
+def _progress(host: DataFrame) -> DataFrame:
+    """One row per source: its progress, and whether it holds the others back."""
+    found = compile.sources(host).objects
+    rows = [(s.input, s.source, s.low_watermark, s.largest_seen, s.rows, s.holds_back) for s in found]
+    return host.sparkSession.createDataFrame(rows, PROGRESS).coalesce(1)
