@@ -181,6 +181,26 @@ def test_of_equal_key_and_time_the_smallest_row_survives_and_null_is_smallest() 
         assert told(stream(order).drop_duplicates("id", 3).collect(batch_rows=1)) == [(1, "a", None), (2, "b", 4)]
 
 
+FLOATS = {
+    "a column": (pa.float64(), lambda x: x),
+    "a single": (pa.float32(), lambda x: x),
+    "a list": (pa.list_(pa.float64()), lambda x: [x]),
+    "a struct": (pa.struct([("a", pa.float64())]), lambda x: {"a": x}),
+}
+
+
+@pytest.mark.parametrize(("type", "made"), FLOATS.values(), ids=FLOATS)
+def test_of_rows_that_differ_in_the_sign_of_zero_the_same_survives_in_any_order(type: pa.DataType, made: Any) -> None:
+    """-0.0 equals 0.0, so the next column decides first."""
+    schema = SCHEMA.set(2, pa.field("x", type))
+    rows = [row(1, v=1) | {"x": made(0.0)}, row(1, v=1) | {"x": made(-0.0)}]
+    for other, survivor in ([], "-0.0"), ([row(1, v=0) | {"x": made(0.0)}], "0.0"):
+        given = [*rows, *other]
+        for order in (given, given[::-1]):
+            found = stream(order, schema=schema).drop_duplicates("id", 3).collect(batch_rows=1)
+            assert [str(one["x"]) for one in found.to_pylist()] == [str(made(float(survivor)))]
+
+
 def test_a_key_returns_when_more_than_within_has_passed() -> None:
     rows = [row(ts) for ts in (0, 4, 5, 6, 7, 10, 11, 30)]
     query = stream().drop_duplicates("id", 5).start()

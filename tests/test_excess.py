@@ -22,6 +22,7 @@ from lowwater.operators.bins import Bins
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buckets import Buckets
 from lowwater.operators.buffered_aggregate import RowBuffer
+from lowwater.operators.distinct import Distinct, DropDuplicates
 from lowwater.operators.flush import Chunks, slow_flush
 from lowwater.operators.flushing import Flushing
 from lowwater.operators.group_by import GroupBy, Grouping, Groups
@@ -79,6 +80,9 @@ CASES: dict[str, tuple[Operator, Break]] = {
     "partitioned": (PartitionedAggregate(asked(Partitioned(2, 2, "time"))), spoiled_release),
     "over": (OverAggregate(asked(Over("range", 3, 0))), within_reach_for_ever),
     "group by time": (GroupBy(Grouping(SCHEMA, ("ts",), (), ("ts",))), forgetful(Groups, "close", [])),
+    "distinct": (Distinct(SCHEMA, SCHEMA.names, "ts"), spoiled_release),
+    "drop duplicates": (DropDuplicates(SCHEMA, ("k",), "ts", 3), spoiled_release),
+    "last survivors": (DropDuplicates(SCHEMA, ("k",), "ts", 3), forgetful(Buckets, "extract")),
     "merge": (Merge(SCHEMA, "ts", 1), spoiled_release),
     "flush": (
         Flushing(WindowAggregate(asked(Sliding(10)), PanePartials), slow_flush(1, windows=1)),

@@ -15,7 +15,7 @@ over          the rows whose frame is not complete                              
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,6 @@ import pyarrow as pa
 
 from lowwater.model.words import length
 from lowwater.operators.adaptive_aggregate import AdaptivePartials
-from lowwater.operators.aggregation import Aggregation
 from lowwater.operators.base import Operator
 from lowwater.operators.bins import Bins, MarkedBins
 from lowwater.operators.bucket import Bucket, WindowedAggregation
@@ -57,7 +56,7 @@ TACTICS: dict[str, type[Keeping]] = {
 }
 """The keepings of the driver for windows that close in order."""
 
-OPERATORS: dict[str, type[Aggregation]] = {
+OPERATORS: dict[str, Callable[[WindowedAggregation, Store], Operator]] = {
     "partitioned": PartitionedAggregate,
     "sessions": SessionAggregate,
     "over": OverAggregate,

@@ -116,6 +116,12 @@ class Buckets:
         return self._buckets.rows
 
     @property
+    def keys(self) -> int:
+        """How many groups have rows."""
+        self.settle()
+        return sum(entry.value.keys.num_rows for entry in self._buckets)
+
+    @property
     def least(self) -> int | None:
         """When the first row is due."""
         self.settle()

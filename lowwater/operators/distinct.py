@@ -9,12 +9,13 @@
 Null is a value, NaN equals NaN and -0.0 equals 0.0, as in GROUP BY. A row below the low-watermark is late.
 
 State: `Distinct` keeps one row for each distinct row from the low-watermark on. `DropDuplicates` keeps the rows that
-are not final (waiting.py), and the last survivor of each key while a row that is still to come can be within its reach:
-survivor + within >= low-watermark (survivors.py).
+are not final (final_rows.py), and the last survivor of each key while a row that is still to come can be within its
+reach: survivor + within >= low-watermark (survivors.py).
 
 Both need linear punctuation on the time and pass it on. Other punctuation ends here.
 
->>> from lowwater.operators.base import taken
+>>> from lowwater.model.punctuation import Punctuation
+>>> from lowwater.operators.base import Batch, taken
 >>> schema = pa.schema({"ts": pa.int64(), "id": pa.string()})
 >>> distinct = Distinct(schema, ("ts", "id"), "ts")
 >>> [m.rows.to_pylist() for m in taken(distinct, 0, Batch(pa.table({"ts": [1, 1, 2], "id": ["a", "a", "a"]})))]
@@ -31,7 +32,6 @@ Both need linear punctuation on the time and pass it on. Other punctuation ends 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,11 +40,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.grouped import Grouped, factorise
-from lowwater.model.columns import whole
-from lowwater.model.punctuation import Punctuation
-from lowwater.model.ticks import END, NEVER, Ticks, checked
+from lowwater.model.ticks import END, NEVER, Ticks
 from lowwater.model.words import length
-from lowwater.operators.base import Batch, Emit, Operator, Payload, Promises, batch_of
+from lowwater.operators.base import Emit, Operator
+from lowwater.operators.final_rows import FinalRows, Progressing
 from lowwater.operators.layout import Layout, RowLayout
 from lowwater.operators.spec import Need, OperatorSpec
 from lowwater.operators.survivors import LastSurvivors, apart, in_order
@@ -111,73 +110,17 @@ class DistinctSpec(OperatorSpec):
         return [("because", final), ("state", kept)]
 
 
-@dataclass
-class Passed:
-    """The low-watermark: rows below it are late."""
-
-    low: int = NEVER
-
-
-class DupElim(Operator):
-    """What both share: late rows, and progress on the time."""
-
-    LATE: str
-
-    def __init__(self, schema: pa.Schema, on: Sequence[str], time: str, store: Store | None = None) -> None:
-        super().__init__(store)
-        self.on, self.time = list(on), time
-        self._ticks = Ticks(schema.field(time).type)
-        self._passed = self.store.record("passed", Passed())
-        self._promises = self.store.record("promises", Promises())
-
-    @property
-    def low(self) -> int:
-        return self._passed.low
-
-    @property
-    def demands(self) -> tuple[str, ...]:
-        return (self.time,)
-
-    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
-        given = batch_of(rows)
-        time = checked(self._ticks.encode(whole(given.column(self.time))), self.time)
-        late = time < self.low
-        kept = self.without_late(given, late, self.LATE, emit)
-        if kept.num_rows:
-            self._arrive(kept, time[~late], emit)
-
-    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
-        low = punctuation.low_watermark(self.time)
-        if low is None or low <= self.low:
-            return
-        self._passed.low = low
-        self._pass(emit)
-        self._promises.emit({self.time: low}, emit)
-
-    @abstractmethod
-    def _arrive(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
-        """Rows that are not late, with their times."""
-
-    @abstractmethod
-    def _pass(self, emit: Emit) -> None:
-        """The low-watermark has grown."""
-
-    def _answer(self, rows: pa.Table, emit: Emit) -> None:
-        if rows.num_rows:
-            self.counts.results += rows.num_rows
-            emit(Batch(rows))
-
-
-class Distinct(DupElim):
+class Distinct(Progressing):
     """See the module text."""
 
     LATE = "equal rows are forgotten already"
 
     def __init__(self, schema: pa.Schema, on: Sequence[str], time: str, store: Store | None = None) -> None:
-        super().__init__(schema, on, time, store)
+        super().__init__(schema, time, store)
+        self.on = list(on)
         self._seen = Waiting(pa.schema([schema.field(name) for name in on]), self.store.at("seen"))
 
-    def _arrive(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
+    def on_time(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
         given = rows.select(self.on)
         seen = self._seen.of_times(time)  # rows of other times cannot be equal
         code, distinct = factorise(pa.concat_tables([seen, given.cast(seen.schema)]))
@@ -186,9 +129,9 @@ class Distinct(DupElim):
         new = np.sort(first[first >= seen.num_rows]) - seen.num_rows
         fresh = given.take(pa.array(new))
         self._seen.add(fresh, time[new])
-        self._answer(fresh, emit)
+        self.answer(fresh, emit)
 
-    def _pass(self, emit: Emit) -> None:
+    def on_progress(self, emit: Emit) -> None:
         self._seen.release(self.low)
 
     @property
@@ -196,29 +139,22 @@ class Distinct(DupElim):
         return self._seen.rows
 
     def excess(self) -> str | None:
-        return before_low("remembers", self._seen.least, self.low)
+        return self.passed(self._seen.least, "is remembered")
 
 
-class DropDuplicates(DupElim):
+class DropDuplicates(FinalRows):
     """See the module text."""
-
-    LATE = "rows of its time are final already"
 
     def __init__(
         self, schema: pa.Schema, on: Sequence[str], time: str, within: int, store: Store | None = None
     ) -> None:
-        super().__init__(schema, on, time, store)
-        self.within = within
-        self._waiting = Waiting(schema, self.store)
+        super().__init__(schema, time, store)
+        self.on, self.within = list(on), within
         self._last = LastSurvivors(self.store.at("last"))
 
-    def _arrive(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
-        self._waiting.add(rows, time)
-
-    def _pass(self, emit: Emit) -> None:
-        rows, time = self._waiting.release(self.low)
+    def on_final(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
         if len(time):
-            self._answer(self._survivors(rows, time), emit)
+            self.answer(self._survivors(rows, time), emit)
         self._last.extract(END if self.low == END else self.low - self.within - 1)
 
     def _survivors(self, rows: pa.Table, time: Ints) -> pa.Table:
@@ -235,18 +171,12 @@ class DropDuplicates(DupElim):
 
     @property
     def rows(self) -> int:
-        return self._waiting.rows + self._last.rows
+        return super().rows + self._last.rows
 
     def excess(self) -> str | None:
         last = self._last.least
         if last is not None and last + self.within < self.low:
-            return f"keeps a survivor at {last}, whose reach ends before the low-watermark {self.low}"
+            return f"A survivor at {last} is kept, though its reach ends before the low-watermark {self.low}."
         if self._last.rows > self._last.keys:
-            return f"keeps {self._last.rows} survivors of {self._last.keys} keys"
-        return before_low("waits with", self._waiting.least, self.low)
-
-
-def before_low(holds: str, least: int | None, low: int) -> str | None:
-    if least is None or least >= low:
-        return None
-    return f"{holds} a row at {least}, which the low-watermark {low} has passed"
+            return f"{self._last.rows} survivors are kept of {self._last.keys} keys."
+        return super().excess()

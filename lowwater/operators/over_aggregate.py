@@ -1,6 +1,6 @@
 """OVER windows: every row is answered with the aggregates of a frame of its partition around it.
 
-Rows wait until they are final (waiting.py), then join the history of their partition by (time, arrival). A row is
+Rows wait until they are final (final_rows.py), then join the history of their partition by (time, arrival). A row is
 answered once its frame is complete:
 
     RANGE  the low-watermark is beyond its time + FOLLOWING: no row of the frame can come any more
@@ -33,18 +33,15 @@ import pyarrow as pa
 from lowwater.aggregates.base import Partial, argument, concat, take
 from lowwater.aggregates.grouped import Grouped, factorise, gather, pick, regroup, stack, without_columns
 from lowwater.aggregates.sorting import by_group
-from lowwater.model.punctuation import Punctuation
 from lowwater.model.routing import route
 from lowwater.model.ticks import END, NEVER
-from lowwater.operators.aggregation import Aggregation
-from lowwater.operators.base import Batch, Emit, Payload, batch_of
+from lowwater.operators.base import Batch, Emit
 from lowwater.operators.bucket import Bucket, WindowedAggregation
-from lowwater.operators.waiting import Waiting
+from lowwater.operators.final_rows import FinalRows
 from lowwater.state.store import Entry, Store
 from lowwater.windows.over import Over, within
 
 BUCKETS = 16
-LATE = "rows of its time are final already"
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -151,51 +148,25 @@ class HistoryCodec:
         return History(kept, open, past if past else None, *oldest)
 
 
-@dataclass
-class Final:
-    """The low-watermark, and how far the output was told to have progressed."""
-
-    low: int = NEVER
-    promised: int = NEVER
-
-
-class OverAggregate(Aggregation):
-    """See the module text. `low` is the low-watermark: rows below it are final, and late if they come now."""
+class OverAggregate(FinalRows):
+    """See the module text."""
 
     def __init__(self, what: WindowedAggregation, store: Store | None = None) -> None:
-        super().__init__(what, store)
+        super().__init__(what.schema, what.time, store)
         assert isinstance(what.window, Over), "this operator is for OVER windows"
-        self.window = what.window
-        self._final = self.store.record("final", Final())
-        self._given = pa.schema([self._schema.field(i) for i in range(len(what.schema))])
-        self.waiting = Waiting(self._given, self.store)
+        self.what, self.window = what, what.window
+        self.bucket = Bucket(what)
+        self._schema = what.result_schema()
         self._codec = HistoryCodec(self.bucket)
         self._buckets = self.store.slots("buckets", self._codec)
 
-    @property
-    def low(self) -> int:
-        return self._final.low
+    def on_final(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
+        self._advance(rows, emit)
 
     @property
-    def promised(self) -> int:
-        return self._final.promised
-
-    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
-        given = batch_of(rows).select(self._given.names)
-        time = self.bucket.ticks(given)
-        late = time < self.low
-        self.waiting.add(self.without_late(given, late, LATE, emit), time[~late])
-
-    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
-        low = punctuation.low_watermark(self.what.time)
-        if low is None or low <= self.low:
-            return
-        self._final.low = low
-        self._advance(self.waiting.release(low)[0], emit)
-        progress = min([low, *(entry.meta["oldest_open"] for entry in self._buckets)])
-        if progress > self.promised:
-            self._final.promised = progress
-            self._promises.emit({self.what.time: progress}, emit)
+    def promise(self) -> int:
+        """The oldest open row is still to be answered."""
+        return int(min([self.low, *(entry.meta["oldest_open"] for entry in self._buckets)]))
 
     def _advance(self, final: pa.Table, emit: Emit) -> None:
         """Takes rows just final, answers what is complete now, and forgets what is out of reach."""
@@ -290,19 +261,16 @@ class OverAggregate(Aggregation):
     def excess(self) -> str | None:
         """RANGE: no row that no frame reaches any more. ROWS: PRECEDING + FOLLOWING rows per partition."""
         back, ahead = self.window.reach
-        least = self.waiting.least
         if self.low == END:
             return f"{self.rows} rows are kept after the end of the stream." if self.rows else None
-        if least is not None and least < self.low:
-            return f"A row at {least} waits, though it is final."
         for bucket in self._buckets:
             if self.window.frame == "range" and self._moves(bucket):
                 return f"A row is kept that no frame from {self.low} on reaches."
             unbounded = self.window.frame == "range" or self.window.preceding is None
             if not unbounded and bucket.meta["rows"] > (most := bucket.meta["partitions"] * (back + ahead)):
                 return f"{bucket.meta['rows']} rows are kept of {bucket.meta['partitions']} partitions, over {most}."
-        return None
+        return super().excess()
 
     @property
     def rows(self) -> int:
-        return self.waiting.rows + self._buckets.rows
+        return super().rows + self._buckets.rows

@@ -41,11 +41,6 @@ class LastSurvivors(Buckets):
         at = matched(keys, there.keys)
         return time[at], at >= 0
 
-    @property
-    def keys(self) -> int:
-        self.settle()
-        return sum(entry.value.keys.num_rows for entry in self._buckets)
-
 
 def latest(parts: Sequence[Grouped]) -> Grouped:
     """Of each group the row with the largest slot."""

@@ -26,17 +26,38 @@ def refuse_columns(what: WindowedAggregation) -> None:
             raise UnknownColumn(name, what.schema.names, "group_by()")
         if name in reserved or what.group_by.count(name) > 1:
             raise LowwaterError(f"The result would have two columns named {name!r}; rename or drop the group column.")
-        type = what.schema.field(name).type
-        if not groupable(type):
-            raise LowwaterError(
-                f"group_by() cannot group by {name!r} of type {type}; cast it or select its parts first."
-            )
+        refuse_uncomparable(name, what.schema, "group_by()")
     refuse_own_names(what.schema)
     names = list(what.schema.names) if over else [*reserved, *what.group_by]
     for name, _ in what.aggregates:
         if name in names:
             raise LowwaterError(f"The result would have two columns named {name!r}; give the aggregate another name.")
         names.append(name)
+
+
+def refuse_key(on: Sequence[str], before: Properties, verb: str) -> None:
+    """Refuses columns of a key that are not there, that are named twice, or whose values cannot be compared."""
+    for name in on:
+        if name not in before.schema.names:
+            raise UnknownColumn(name, before.visible.names, verb)
+        if on.count(name) > 1:
+            raise LowwaterError(f"{verb} names {name!r} twice; name each column once.")
+        refuse_uncomparable(name, before.schema, verb)
+
+
+def refuse_uncomparable(name: str, schema: pa.Schema, verb: str) -> None:
+    if not groupable(type := schema.field(name).type):
+        raise LowwaterError(f"{verb} cannot compare {name!r} of type {type}; cast it or select its parts first.")
+
+
+def refuse_nullable_time(time: str, before: Properties, verb: str) -> None:
+    """Refuses to keep rows until progress has passed their time, if some have none."""
+    own = before.progressing(time)
+    if own is None or own.nullable:
+        raise BadProgress(
+            f"{verb} would keep the rows that stay alone in the join for ever, since they have no {time!r}; use it in "
+            "front of the join."
+        )
 
 
 def refuse_own_names(schema: pa.Schema) -> None:

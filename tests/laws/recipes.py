@@ -26,7 +26,8 @@ from lowwater.operators.base import Operator
 from lowwater.operators.bins import Bins, MarkedBins
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buffered_aggregate import RowBuffer
-from lowwater.operators.distinct import Distinct, DropDuplicates, DupElim
+from lowwater.operators.distinct import Distinct, DropDuplicates
+from lowwater.operators.final_rows import Progressing
 from lowwater.operators.flush import Flush, lazy_flush, slow_flush
 from lowwater.operators.flushing import Flushing
 from lowwater.operators.group_by import GroupBy, Grouping
@@ -85,7 +86,7 @@ class Recipe:
     def guards(self) -> bool:
         """Whether rows that violate punctuation go to a late output; the others pass on what they get."""
         return self.late or issubclass(
-            self.operator, Aggregation | InOrder | OAJoin | CountJoin | Flushing | FromFirst | DupElim
+            self.operator, Aggregation | InOrder | OAJoin | CountJoin | Flushing | FromFirst | Progressing
         )
 
 

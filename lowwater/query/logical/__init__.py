@@ -14,7 +14,8 @@
 
 A node answers what the rest of the middle asks (node.py): its inputs, its properties (lowwater/model/properties.py),
 which follow from those of its inputs, the columns that it reads, and the operator that computes it. So neither the
-rules (query/rules/) nor the planner list the types of nodes: a new node is one new file here.
+rules (query/rules/) nor the planner list the types of nodes: a new node is one new file here. It need not be listed
+below; the names are here for short imports.
 """
 
 from lowwater.query.logical.aggregate import Aggregate

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
+from lowwater.errors import BadWindow, LowwaterError
 from lowwater.model.properties import Properties
 from lowwater.model.ticks import NEVER
 from lowwater.operators.distinct import DistinctSpec
 from lowwater.query.logical.node import Stateful, Unary
-from lowwater.query.refuse import groupable, refuse_own_names, refuse_revisions
+from lowwater.query.refuse import refuse_key, refuse_nullable_time, refuse_own_names, refuse_revisions
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,21 +54,8 @@ class Distinct(Unary, Stateful):
         refuse_own_names(before.schema)
         if not self.on:
             raise LowwaterError("drop_duplicates() needs columns that make rows the same, as in on='id'.")
-        for name in self.on:
-            if name not in before.schema.names:
-                raise UnknownColumn(name, before.visible.names, verb)
-            if self.on.count(name) > 1:
-                raise LowwaterError(f"{verb} names {name!r} twice; name each column once.")
-            if not groupable(type := before.schema.field(name).type):
-                raise LowwaterError(
-                    f"{verb} cannot compare {name!r} of type {type}; cast it or select its parts first."
-                )
-        own = before.progressing(self.time)
-        if own is None or own.nullable:
-            raise BadProgress(
-                f"{verb} would remember the rows that stay alone in the join for ever, since they have no "
-                f"{self.time!r}; drop duplicates in front of the join."
-            )
+        refuse_key(self.on, before, verb)
+        refuse_nullable_time(self.time, before, verb)
         if self.within is not None and self.within >= -NEVER:
             raise BadWindow("drop_duplicates(within=) is longer than 2^62 ticks; use a shorter length.")
         return DistinctSpec(before.schema, self.on, self.time, self.within)

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from lowwater.aggregates.base import Aggregate as AggregateFunction
-from lowwater.errors import LowwaterError, UnknownColumn
+from lowwater.errors import LowwaterError
 from lowwater.model.properties import JOINT, Properties
 from lowwater.model.words import listed
 from lowwater.operators.group_by import GroupBySpec, Grouping
 from lowwater.query.logical.join import Join
 from lowwater.query.logical.node import Stateful, Unary
-from lowwater.query.refuse import groupable, refuse_revisions
+from lowwater.query.refuse import refuse_key, refuse_revisions
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,7 @@ class GroupBy(Unary, Stateful):
 
     @cached_property
     def what(self) -> Grouping:
-        twice = [name for name in self.groups if self.groups.count(name) > 1]
-        if twice:
-            raise LowwaterError(f"The result would have two columns named {twice[0]!r}; name it once in group_by().")
+        refuse_key(self.groups, self.of.properties, "group_by()")
         for name, _ in self.aggregates:
             if name in self.groups:
                 raise LowwaterError(
@@ -75,13 +73,6 @@ class GroupBy(Unary, Stateful):
         before = self.of.properties
         refuse_revisions(before, "A group-by")
         schema = before.schema
-        for name in self.groups:
-            if name not in schema.names:
-                raise UnknownColumn(name, before.visible.names, "group_by()")
-            if not groupable(type := schema.field(name).type):
-                raise LowwaterError(
-                    f"group_by() cannot group by {name!r} of type {type}; cast it or select its parts first."
-                )
         closing = list(dict.fromkeys([*before.ends, *self._times]))
         if isinstance(self.of, Join):
             known = [name for name in (*self.of.what.keys, *self.of.what.times) if name in schema.names]

@@ -1,0 +1,131 @@
+"""Final rows: the base of operators that decide rows when progress has passed them.
+
+A row is final when the low-watermark has passed it: no row that belongs before it can come any more. What is decided
+then does not depend on the order of arrival.
+
+    Progressing   takes rows that are not late, and passes the low-watermark on. A row below it is late
+    FinalRows     lets its rows wait until they are final, and then decides them in one method, `on_final`
+
+`DropDuplicates` (distinct.py) is an example.
+
+State: the low-watermark, the promises, and of `FinalRows` the rows from the low-watermark on (waiting.py). Both need
+linear punctuation on the time. Other punctuation ends here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.model.columns import whole
+from lowwater.model.punctuation import Punctuation
+from lowwater.model.ticks import NEVER, Ticks, checked
+from lowwater.operators.base import Batch, Emit, Operator, Payload, Promises, batch_of
+from lowwater.operators.waiting import Waiting
+from lowwater.state.store import Store
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass
+class Passed:
+    """The low-watermark: rows below it are late."""
+
+    low: int = NEVER
+
+
+class Progressing(Operator):
+    """Rows that are not late, and progress on their time. `LATE` is the reason that late rows get."""
+
+    LATE: str
+
+    def __init__(self, schema: pa.Schema, time: str, store: Store | None = None) -> None:
+        super().__init__(store)
+        self.time = time
+        self._columns = schema.names
+        self._ticks = Ticks(schema.field(time).type)
+        self._passed = self.store.record("passed", Passed())
+        self._promises = self.store.record("promises", Promises())
+
+    @property
+    def low(self) -> int:
+        return self._passed.low
+
+    @property
+    def demands(self) -> tuple[str, ...]:
+        return (self.time,)
+
+    def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
+        given = batch_of(rows).select(self._columns)
+        time = checked(self._ticks.encode(whole(given.column(self.time))), self.time)
+        late = time < self.low
+        kept = self.without_late(given, late, self.LATE, emit)
+        if kept.num_rows:
+            self.on_time(kept, time[~late], emit)
+
+    def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
+        low = punctuation.low_watermark(self.time)
+        if low is None or low <= self.low:
+            return
+        self._passed.low = low
+        self.on_progress(emit)
+        self._promises.emit({self.time: self.promise}, emit)  # after the rows that it excludes
+
+    @abstractmethod
+    def on_time(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
+        """Rows that are not late, with their times in ticks."""
+
+    @abstractmethod
+    def on_progress(self, emit: Emit) -> None:
+        """The low-watermark has grown to `low`."""
+
+    @property
+    def promise(self) -> int:
+        """The time from which on results can still come: the low-watermark, if no final row is held back."""
+        return self.low
+
+    def answer(self, rows: pa.Table, emit: Emit) -> None:
+        """Emits results, and counts them."""
+        if rows.num_rows:
+            self.counts.results += rows.num_rows
+            emit(Batch(rows))
+
+    def passed(self, least: int | None, holds: str) -> str | None:
+        """The sentence for `excess`, if the least time of rows held is one that the low-watermark has passed."""
+        if least is None or least >= self.low:
+            return None
+        return f"A row at {least} {holds}, though the low-watermark {self.low} has passed it."
+
+
+class FinalRows(Progressing):
+    """Rows that are decided when they are final."""
+
+    LATE = "rows of its time are final already"
+
+    def __init__(self, schema: pa.Schema, time: str, store: Store | None = None) -> None:
+        super().__init__(schema, time, store)
+        self._waiting = Waiting(schema, self.store)
+
+    def on_time(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
+        self._waiting.add(rows, time)
+
+    def on_progress(self, emit: Emit) -> None:
+        self.on_final(*self._waiting.release(self.low), emit)
+
+    @abstractmethod
+    def on_final(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
+        """The low-watermark has grown to `low`. `rows` have become final, and come by (time, arrival) with their times.
+
+        There may be no rows: progress alone can decide or forget something.
+        """
+
+    @property
+    def rows(self) -> int:
+        return self._waiting.rows
+
+    def excess(self) -> str | None:
+        return self.passed(self._waiting.least, "waits")
