@@ -196,7 +196,11 @@ def _cells(group: Codes, slot: Slots) -> tuple[npt.NDArray[np.intp], Codes, Slot
 
 
 def factorise(keys: pa.Table) -> tuple[Codes, pa.Table]:
-    """The code 0..g-1 of each row, and the distinct rows. Null is a value; NaN equals NaN, -0.0 equals 0.0."""
+    """Codes 0..g-1 of the rows of a table and its distinct rows, numbered as they first occur.
+
+    Null is a value, NaN equals NaN, and -0.0 equals 0.0. Because of the numbering, tables that are sorted by group and
+    share no group stay sorted when they are put one after the other.
+    """
     if not keys.num_columns:
         return np.zeros(keys.num_rows, np.int64), keys.slice(0, 1)
     code: Codes | None = None
@@ -232,15 +236,14 @@ def _encode(values: pa.Array) -> tuple[Codes, pa.Array]:
 def _close_together(values: npt.NDArray[np.integer[Any]]) -> tuple[Codes, npt.NDArray[np.integer[Any]]] | None:
     """Codes of integers and the distinct ones, by a table of all between the smallest and the largest; or None."""
     low, high = int(values.min()), int(values.max())
-    if high - low > max(2 * len(values), 1 << 12):
+    if high - low > max(2 * len(values), 1 << 12) or high > np.iinfo(np.int64).max:
         return None
-    place = (values - values.dtype.type(low)).astype(np.int64, copy=False)
-    seen = np.zeros(high - low + 1, bool)
-    seen[place] = True
-    distinct = np.flatnonzero(seen)
-    if len(distinct) == len(seen):  # every number is there: the place is the code
-        return place, np.arange(low, high + 1, dtype=values.dtype)
-    number = np.empty(len(seen), np.int64)
+    place = values.astype(np.int64, copy=False) - low
+    first = np.full(high - low + 1, -1)
+    first[place[::-1]] = np.arange(len(place) - 1, -1, -1)  # of equal values the first is written last
+    distinct = np.flatnonzero(first >= 0)
+    distinct = distinct[np.argsort(first[distinct])]
+    number = np.empty(len(first), np.int64)
     number[distinct] = np.arange(len(distinct))
     return number[place], (distinct + low).astype(values.dtype)
 

@@ -49,14 +49,15 @@ for kind in kinds:  # the next one starts when this one stands
             threading.Event().wait()
 
     own = Path(place) / kind
-    asked(spark, kind, Path(place)).start(
+    query = asked(spark, kind, Path(place)).start(
         checkpoint=str(own / "checkpoint"),
         results=into(kind, str(own / "out")),
         progress=stand,
         trigger={"availableNow": True},
     )
-    if kind in standing:
-        reached.wait()
+    while kind in standing and not reached.wait(1):
+        if query.spark.exception() is not None:  # it will never stand: end, so that the test fails
+            raise query.spark.exception()
 sys.stdin.read()
 """
 

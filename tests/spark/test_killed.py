@@ -32,7 +32,7 @@ def asked(spark: SparkSession, kind: str, place: Path) -> lw.Relation:
 
 def into(kind: str, directory: str) -> Any:
     def write(rows: DataFrame, batch: int) -> None:
-        rows.write.mode("overwrite").parquet(part_of(directory, batch))
+        rows.write.mode("overwrite").parquet(f"{directory}/{part_of(batch)}")
 
     return write if kind == BY_FUNCTION else directory
 
