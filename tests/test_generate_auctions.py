@@ -162,7 +162,7 @@ def test_columns_and_their_types() -> None:
         ({"persons": 1}, "two persons or more"),
         ({"shortest": 0.0}, "0 < shortest <= longest"),
         ({"shortest": 10.0, "longest": 5.0}, "0 < shortest <= longest"),
-        ({"disorder": -1.0}, "below zero"),
+        ({"disorder": -1.0}, "must not be negative"),
     ],
 )
 def test_sales_that_cannot_be_are_refused(options: dict[str, Any], words: str) -> None:

@@ -198,7 +198,7 @@ def test_streams_that_cannot_be_are_refused() -> None:
         punctuated("cluster-asc-5", 0, seed=1)
     with pytest.raises(ValueError, match="ahead = 1 or more"):
         punctuated("punct-asc-5-40", 5, seed=1, ahead=0)
-    with pytest.raises(ValueError, match="microsecond or more"):
+    with pytest.raises(ValueError, match="at least a microsecond"):
         punctuated("cluster-asc-5", 5, seed=1, every=1e-9)
     with pytest.raises(ValueError, match="values = 1 or more"):
         unpunctuated(5, 0, seed=1)

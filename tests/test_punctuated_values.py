@@ -115,7 +115,7 @@ def test_a_side_of_several_streams_has_ended_what_any_of_them_says_of_the_whole(
     query.push([{"ts": 1, "k": 7, "closed": False}], port=1)
     (late,) = query.late_output().to_pylist()
     assert (late["input"], late["k"], late["late_reason"]) == ("b", 7, UNGRAMMATICAL)
-    with pytest.raises(lw.LowwaterError, match="speak of all rows of the union"):
+    with pytest.raises(lw.LowwaterError, match="hold for all rows of the union"):
         a.ends("k", when="closed").union(b).join(c, "k", within=10)
 
 
