@@ -60,7 +60,7 @@ def test_outputs_have_directories_of_their_own(spark: SparkSession, tmp_path: Pa
     same = {"results": str(tmp_path / "out"), "late": f"file:{tmp_path}/out/"}
     with pytest.raises(lw.LowwaterError, match="but results and late are both"):
         query.start(checkpoint=str(tmp_path / "checkpoint"), **same)
-    with pytest.raises(lw.LowwaterError, match=r"out/late \(late\) is inside .*out \(results\), so that whoever reads"):
+    with pytest.raises(lw.LowwaterError, match=r"out/late \(late\) is inside .*out \(results\), so that a reader of"):
         query.start(checkpoint=str(tmp_path / "checkpoint"), results=same["results"], late=f"{same['results']}/late")
     assert not (tmp_path / "checkpoint").exists(), "refused before anything is written"
 

@@ -58,7 +58,7 @@ class OutputDirectory:
         foreign = [name for name in names if not name.startswith((".", "_", *_PARTS))]
         if foreign:
             raise LowwaterError(
-                f"{directory} has {foreign[0]!r} in it, which lowwater did not write, and whoever reads {self.output} "
+                f"{directory} has {foreign[0]!r} in it, which lowwater did not write, and a reader of {self.output} "
                 "would read that, too; name another directory, or move it away."
             )
         if self._overwrite or not (owner or any(name.startswith(_PARTS) for name in names)):

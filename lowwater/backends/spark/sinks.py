@@ -103,8 +103,8 @@ class Sinks:
         if actions:
             host.persist()
         try:
-            told = host.where(F.col("kind") == WROTE).select("blob").collect()
-            wrote = [bytes(row.blob).decode().split("/") for row in told]
+            reports = host.where(F.col("kind") == WROTE).select("blob").collect()
+            wrote = [bytes(row.blob).decode().split("/") for row in reports]
             for kind, outlet in self._outlets.items():
                 names = [name for of, name in wrote if of == kind] or [outlet.empty(batch)]
                 self.directories[kind].show(batch, {name: final_name(name) for name in names})
@@ -163,7 +163,7 @@ def _check_apart(directories: Mapping[str, Files]) -> None:
             inside = files.qualified.removeprefix(f"{outer.qualified}/")
             if other != "checkpoint" and inside != files.qualified and not inside.startswith((".", "_")):
                 raise LowwaterError(
-                    f"{files.directory} ({name}) is inside {outer.directory} ({other}), so that whoever reads {other} "
+                    f"{files.directory} ({name}) is inside {outer.directory} ({other}), so that a reader of {other} "
                     "would read it, too; name directories beside each other."
                 )
 
