@@ -45,7 +45,11 @@ $(BIN)/pip:
 demo: setup
 	$(BIN)/lowwater demo
 
-test: check
+# Spark prepared for many short sessions: tests/spark/quick.py says what that is.
+.venv/quick-spark/classes.jsa: .venv/.installed tests/spark/quick.py
+	$(BIN)/python -m tests.spark.quick
+
+test: check .venv/quick-spark/classes.jsa
 	$(BIN)/python -m pytest $(TESTS) --durations 15
 
 check: setup
@@ -54,7 +58,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-soak: setup
+soak: setup .venv/quick-spark/classes.jsa
 	LOWWATER_SOAK=2000 $(BIN)/python -m pytest $(TESTS)
 
 bench: setup

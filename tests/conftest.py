@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.soak import examples
+from tests.spark import quick
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 settings.register_profile("lowwater", examples(50), deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("lowwater")
 
-# The first of Java's two compilers only: JVMs that live for minutes would spend half of their time in the second.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+quick.use()
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
 

@@ -13,7 +13,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.executor.memory": "1g",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # as tests/conftest.py sets for the driver
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # as quick.py sets for the driver
 }
 
 
