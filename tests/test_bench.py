@@ -170,12 +170,12 @@ def test_the_program_by_hand_answers_equal_times_once_and_keys_that_fell_silent(
 
 @pytest.mark.spark
 def test_slide_by_tuple_agrees_with_spark_by_hand(spark: SparkSession, tmp_path: Path) -> None:
-    report = slide_by_tuple.run(spark, rounds=1, rows=2000, batches=2, warm=False)
+    report = slide_by_tuple.run(spark, rounds=1, rows=2000, batches=1, warm=False)
     assert report.disagreements == ()
     told = json.loads(json.dumps(bench.as_json(report)))
     rows = {f"{r['workload']}/{r['engine']}": r["rows"] for r in told["results"]}
-    alone = {f"{name}/lowwater": 4000 for name in slide_by_tuple.AGGREGATES}
-    beside = dict.fromkeys(["lowwater", "lowwater-dataframe", "by-hand", "scan"], 4000)
+    alone = {f"{name}/lowwater": 2000 for name in slide_by_tuple.AGGREGATES}
+    beside = dict.fromkeys(["lowwater", "lowwater-dataframe", "by-hand", "scan"], 2000)
     assert rows == {f"slide-by-tuple/{engine}": n for engine, n in beside.items()} | alone
     assert set(told["ratios"]) == {f"slide-by-tuple/{engine}" for engine in beside if engine != "lowwater"}
     assert set(told["own"]) == {"max60 over sum60", "median60 over sum60"}
@@ -185,12 +185,12 @@ def test_slide_by_tuple_agrees_with_spark_by_hand(spark: SparkSession, tmp_path:
 
 @pytest.mark.spark
 def test_slow_and_eager_flush_agree(spark: SparkSession, tmp_path: Path) -> None:
-    report = flush.run(spark, rounds=1, workload=flush.Workload(rows=500, batches=2, windows=3), warm=False)
+    report = flush.run(spark, rounds=1, workload=flush.Workload(rows=500, batches=1, windows=4), warm=False)
     assert report.disagreements == ()
     told = json.loads(json.dumps(bench.as_json(report)))
     assert [(r["engine"], r["rows"], len(r["batch_seconds"])) for r in told["results"]] == [
-        ("slow", 3000, 6),
-        ("eager", 3000, 6),
+        ("slow", 2000, 4),
+        ("eager", 2000, 4),
     ]
     assert set(told["ratios"]) == {"flush/eager"}
     assert set(told["own"]) == {
@@ -202,14 +202,13 @@ def test_slow_and_eager_flush_agree(spark: SparkSession, tmp_path: Path) -> None
 
 @pytest.mark.spark
 def test_join_agrees_with_sparks_own(spark: SparkSession, tmp_path: Path) -> None:
-    bands = (join.Workload("band", 2, 100, 2000, 10, 2, text=True),)
+    bands = (join.Workload("band", 2, 100, 2000, 10, 1, text=True),)
     states = (join.Workload("state1", 2, 100, 2000, 10, 3), join.Workload("state10", 4, 200, 2000, 10, 3))
     report = join.run(spark, rounds=1, bands=bands, states=states, warm=False)
     assert report.disagreements == ()
     told = json.loads(json.dumps(bench.as_json(report)))
     rows = {f"{r['workload']}/{r['engine']}": r["rows"] for r in told["results"]}
-    beside = dict.fromkeys(["lowwater", "lowwater-dataframe", "spark-memory", "spark-rocksdb", "scan"], 4000)
-    beside["spark-rocksdb"] = 2000
+    beside = dict.fromkeys(["lowwater", "lowwater-dataframe", "spark-memory", "spark-rocksdb", "scan"], 2000)
     alone = {"state1/lowwater": 6000, "state10/lowwater": 6000}
     assert rows == {f"band/{engine}": n for engine, n in beside.items()} | alone
     assert set(told["ratios"]) == {f"band/{engine}" for engine in beside if engine != "lowwater"}
@@ -220,11 +219,11 @@ def test_join_agrees_with_sparks_own(spark: SparkSession, tmp_path: Path) -> Non
 
 @pytest.mark.spark
 def test_plans_agree_with_the_batch_computation(spark: SparkSession, tmp_path: Path) -> None:
-    small = tuple(plans.Workload(name, 3000, batches=2) for name in plans.ROWS)
+    small = tuple(plans.Workload(name, 3000, batches=1) for name in plans.ROWS)
     report = plans.run(spark, rounds=1, workloads=small, warm=False)
     assert report.disagreements == ()
     told = json.loads(json.dumps(bench.as_json(report)))
-    assert {(r["engine"], r["rows"]) for r in told["results"]} == {(name, 6000) for name in plans.ENGINES}
+    assert {(r["engine"], r["rows"]) for r in told["results"]} == {(name, 3000) for name in plans.ENGINES}
     assert set(told["ratios"]) == {"two-stages/one-stage", "union-of-three/one-input", "sources10000/sources10"}
     assert told["own"] == {}
     bench.plot(report, tmp_path / "plot.png")

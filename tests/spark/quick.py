@@ -23,13 +23,16 @@ CLASSES = PLACE / "classes.jsa"
 _OPTIONS = "-XX:TieredStopAtLevel=1"
 
 
+def options() -> str:
+    """The options of every JVM of the tests, drivers and executors."""
+    return f"{_OPTIONS} -XX:SharedArchiveFile={CLASSES} -Xlog:cds=off" if CLASSES.exists() else _OPTIONS
+
+
 def use() -> None:
     """Sets the environment of the JVMs that this process starts."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", options())
     if CLASSES.exists():
         os.environ.setdefault("SPARK_HOME", str(HOME))
-        os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_OPTIONS} -XX:SharedArchiveFile={CLASSES} -Xlog:cds=off")
-    else:
-        os.environ.setdefault("SPARK_SUBMIT_OPTS", _OPTIONS)
 
 
 def prepare() -> None:
