@@ -30,7 +30,7 @@ from tests.spark.small import session
 place, module, *kinds = sys.argv[1:]
 asked = import_module(module).asked
 into = getattr(import_module(module), "into", lambda kind, directory: directory)
-spark = session(memory="1g")
+spark = session(memory="1g", killed=True)
 *standing, writing = kinds
 
 

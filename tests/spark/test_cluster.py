@@ -25,7 +25,7 @@ from tests.spark.answers import stream_of, streaming
 from tests.spark.small import session
 
 source, out, checkpoint = sys.argv[1:]
-spark = session("local-cluster[2,1,2048]", "1g")
+spark = session("local-cluster[2,1,2048]", "1g", killed=True)
 killed = []
 
 
