@@ -132,6 +132,8 @@ def aggregate(rows: list[Row], time: str, agg: Aggregation) -> Any:
         if function != "count":
             raise ValueError(f"{function} needs a column.")
         return len(rows)
+    if function in ("max_by", "min_by"):
+        return by_other(rows, column, *parameters, largest=function == "max_by")
     present = [row for row in rows if row[column] is not None]
     values = [row[column] for row in present]
     if function == "count":
@@ -149,6 +151,22 @@ def aggregate(rows: list[Row], time: str, agg: Aggregation) -> Any:
     if function == "center_of_mass":
         return centre([(row[column], row[name]) for row in present for name in parameters if row[name] is not None])
     return REFERENCE[function](values, *parameters)
+
+
+def by_other(rows: list[Row], column: str, by: str, largest: bool) -> Any:
+    """The value in the row with the largest or smallest `by`; of several such values the largest or smallest."""
+    known = [row for row in rows if row[by] is not None]
+    best = (max if largest else min)((ordered(row[by]) for row in known), default=None)
+    values = [row[column] for row in known if ordered(row[by]) == best and row[column] is not None]
+    return (max if largest else min)(values, key=ordered, default=None)
+
+
+def top_rows(rows: list[Row], time: str, column: str, k: int, label: str) -> list[Row]:
+    """The rows with the k largest values, of equal values those with the larger label first; null is no label."""
+    named = sorted((row for row in rows if row[label] is not None), key=lambda row: ordered(row[label]), reverse=True)
+    unnamed = [row for row in rows if row[label] is None]
+    best = sorted([*named, *unnamed], key=lambda row: ordered(row[column]), reverse=True)
+    return [{label: row[label], column: row[column]} for row in best[:k]]
 
 
 def ordered(value: Any) -> tuple[bool, Any]:
@@ -253,6 +271,7 @@ LISTS: dict[str, Callable[..., list[Any]]] = {
     "heavy_hitters": hits,
     "approx_heavy_hitters": hits,
     "top_k": lambda rows, time, column, k: sorted((row[column] for row in rows), key=ordered, reverse=True)[:k],
+    "top_rows": top_rows,
 }
 """Aggregates whose result is a list, empty without a value, of the rows where the column is not null."""
 

@@ -66,6 +66,8 @@ AGGREGATES = {
     "heavy_hitters": lw.heavy_hitters("k", 0.1),
     "approx_heavy_hitters": lw.approx_heavy_hitters("k", 0.1),
     "top_k": lw.top_k("x", 3),
+    "max_by": lw.max_by("k", "x"),
+    "min_by": lw.min_by("k", "x"),
     "quantile": lw.quantile("x", 0.5),
     "approx_quantile": lw.approx_quantile("x", 0.5),
     "holistic": lw.holistic("x", len, pa.int64(), name="values"),

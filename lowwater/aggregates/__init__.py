@@ -4,6 +4,7 @@ from lowwater.aggregates.approx_count_distinct import approx_count_distinct
 from lowwater.aggregates.approx_heavy_hitters import approx_heavy_hitters
 from lowwater.aggregates.approx_quantile import approx_quantile
 from lowwater.aggregates.bounded import avg, count, sum
+from lowwater.aggregates.chosen import max_by, min_by
 from lowwater.aggregates.collected import collect_list, collect_set, top_k
 from lowwater.aggregates.frequent import heavy_hitters, mode
 from lowwater.aggregates.holistic import count_distinct, median, quantile
@@ -28,8 +29,10 @@ __all__ = [
     "holistic",
     "last",
     "max",
+    "max_by",
     "median",
     "min",
+    "min_by",
     "mode",
     "quantile",
     "stddev",

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
+from lowwater.aggregates.chosen import TopRows
 from lowwater.aggregates.holistic import Holistic, Lists, Times, as_lists, lengths
 from lowwater.aggregates.order import above, keys, ordered_type, present
 from lowwater.aggregates.ranks import smallest
@@ -182,6 +183,11 @@ def collect_set(column: str) -> Aggregate:
     return Collect(column, "collect_set", distinct=True)
 
 
-def top_k(column: str, k: int) -> Aggregate:
-    """The k largest values, the largest first; NaN is larger than any number."""
-    return TopK(column, k)
+def top_k(column: str, k: int, label: str | None = None) -> Aggregate:
+    """The k largest values, the largest first; NaN is larger than any number.
+
+    With `label`, the k rows with the largest values: a list of (label, value), as in the three products of a category
+    with the largest revenue, top_k("revenue", 3, label="product"). Of equal values, the largest label comes first.
+    """
+    values = TopK(column, k)
+    return values if label is None else TopRows(label, column, k)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.testing.text import table_lines, without_wid
+from lowwater.model.text import table_lines, without_wid
 
 Row = dict[str, Any]
 

@@ -38,11 +38,11 @@ import pyarrow.compute as pc
 from lowwater.backends.tables import rows_of
 from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
+from lowwater.model.text import block, table_lines, value_text, without_wid
 from lowwater.model.ticks import Length, microseconds
 from lowwater.operators.late import LATE_COLUMNS
 from lowwater.plan.plan import WHERE_FROM
 from lowwater.testing.query import Function, Query
-from lowwater.testing.text import block, table_lines, value_text, without_wid
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,9 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "center_of_mass": {"weight": "w"},
     "heavy_hitters": {"share": 0.3},
     "top_k": {"k": 3},
+    "top_rows": {"k": 3, "label": "w"},
+    "max_by": {"by": "w"},
+    "min_by": {"by": "w"},
     "approx_quantile": {"q": 0.3},
     "approx_heavy_hitters": {"share": 0.3},
     "udaf": {"definition": energy()},
@@ -96,6 +99,7 @@ def factories() -> dict[str, Callable[..., Aggregate]]:
 
 
 FACTORIES = factories()
+FACTORIES["top_rows"] = FACTORIES["top_k"]
 
 
 def made(name: str) -> Aggregate:

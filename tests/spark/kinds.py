@@ -36,7 +36,9 @@ SPECIAL = {
     "mode": lw.mode("note"),
     "heavy_hitters": lw.heavy_hitters("note", 0.3),
     "approx_heavy_hitters": lw.approx_heavy_hitters("key", 0.3),
-    "top_k": lw.top_k("val", 2),
+    "top_k": lw.top_k("val", 2, label="note"),
+    "max_by": lw.max_by("note", "val"),
+    "min_by": lw.min_by("val", "note"),
     "udaf": lw.udaf("val", WidestDouble()),
     "holistic": lw.holistic("val", odd_one, pa.float64()),
 }
