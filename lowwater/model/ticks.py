@@ -122,6 +122,15 @@ class Ticks:
             return pa.array(ticks.astype(np.int32)).cast(self.type)
         return pa.array(ticks).cast(self.wide)
 
+    def positive(self, length: Length, what: str) -> int:
+        """A RANGE, SLIDE, GAP or PERIOD in ticks. A refusal shows the length as it was written."""
+        ticks = self.length(length, what)
+        if ticks <= 0:
+            raise BadWindow(f"{what} must be greater than zero, but is {length!r}.")
+        if ticks >= 1 << 61:
+            raise BadWindow(f"{what} must be below 2^61 ticks, but is {length!r}; longer windows would overflow.")
+        return ticks
+
     def length(self, length: Length, what: str) -> int:
         """A RANGE, SLIDE or delay in ticks. Refuses a unit that does not fit the attribute."""
         timed = isinstance(length, timedelta) or (isinstance(length, str) and not _is_number(length))

@@ -61,7 +61,9 @@ def window_of(
         assert slide_rows is not None
         if isinstance(range, str) and range.strip().lower() == "all":
             raise BadWindow("RANGE ALL that slides by rows is an OVER window; use over(rows=(None, 0)).")
-        return SlideByTuple(ticks.length(range, "RANGE"), slide_rows, "rank" if counted == "time" else "row-num"), True
+        return SlideByTuple(
+            ticks.positive(range, "RANGE"), slide_rows, "rank" if counted == "time" else "row-num"
+        ), True
     if slide is not None and slide_rows is None:
         raise BadWindow(f"RANGE {range!r} counts rows and SLIDE {slide!r} does not; give SLIDE in rows as well.")
     step = range_rows if slide_rows is None else slide_rows
@@ -83,12 +85,15 @@ def timed(
     if isinstance(range, str) and range.strip().lower() == "all":
         if slide is None:
             raise BadWindow("RANGE ALL needs a SLIDE, as in window(range='all', slide='1 minute').")
-        restart = None if period is None else ticks.length(period, "PERIOD")
-        return Landmark(ticks.length(slide, "SLIDE"), at, restart), anchored
+        step = ticks.positive(slide, "SLIDE")
+        restart = None if period is None else ticks.positive(period, "PERIOD")
+        if restart is not None and restart % step:
+            raise BadWindow(f"PERIOD {period!r} must be a multiple of SLIDE {slide!r}, so that it ends with a window.")
+        return Landmark(step, at, restart), anchored
     if period is not None:
         raise BadWindow("period= belongs to landmark windows, window(range='all', ...); this window has a RANGE.")
-    length = ticks.length(range, "RANGE")
-    window = Sliding(length, length if slide is None else ticks.length(slide, "SLIDE"))
+    length = ticks.positive(range, "RANGE")
+    window = Sliding(length, length if slide is None else ticks.positive(slide, "SLIDE"))
     return window.at(at + window.range % window.slide if anchored else 0), anchored
 
 
