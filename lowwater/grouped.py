@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lowwater.aggregates.base import Aggregate
 from lowwater.errors import BadAggregate, BadWindow, LowwaterError
@@ -32,15 +33,16 @@ class Grouped:
     _lateness: int = 0
     _flush: Flush = EAGER
 
-    def group_by(self, *columns: str) -> Grouped:
+    def group_by(self, *columns: str | Sequence[str]) -> Grouped:
         """One result per window and value of these columns. Null is a value."""
-        self._of._known(columns, "group_by()")
+        by = names(*columns)
+        self._of._known(by, "group_by()")
         if self._partitioned:
             raise BadWindow(
                 "group_by() would split windows that rows of a partition define; name the columns in partition_by= "
                 "instead, so that each key counts its own rows."
             )
-        return dataclasses.replace(self, _groups=(*self._groups, *columns))
+        return dataclasses.replace(self, _groups=(*self._groups, *by))
 
     groupBy = group_by
 
@@ -66,7 +68,7 @@ class Grouped:
         early = self._early if early is None else early
         return dataclasses.replace(self, _early=early, _lateness=lateness, _flush=flush or self._flush)
 
-    def distinct(self, *columns: str) -> Relation:
+    def distinct(self, *columns: str | Sequence[str]) -> Relation:
         """Each combination of these columns, or of the groups, once per window (DupElim)."""
         if self._window is None:
             raise LowwaterError("distinct() behind group_by() needs a window; use distinct() on the rows themselves.")
@@ -78,9 +80,11 @@ class Grouped:
         return of._aggregated({}, "auto", "include", None)
 
     def agg(
-        self, strategy: str = "auto", late: str = "include", table: int | None = None, **aggregates: Aggregate
+        self, strategy: str = "auto", late: str = "include", table: int | None = None, **aggregates: Any
     ) -> Relation:
         """Computes aggregates. The keyword is the name of the result column, as in agg(n=lw.count()).
+
+        On Spark an aggregate may also be a `Column`, as in agg(total=F.sum("bytes")).
 
         strategy  auto, or wid, panes, landmark, buffer, adaptive where they fit; results are the same
         late      a row that is late for some of its windows: "include" it in the open ones, or "drop" it from all
@@ -91,14 +95,22 @@ class Grouped:
                 raise BadAggregate(
                     f"agg() takes aggregates by name, as in agg(n=lw.count()), and {option!r} is no such name."
                 )
-        for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
-                raise BadAggregate(
-                    f"agg({name}=...) takes an aggregate such as lw.count() or lw.sum('len'), not {aggregate!r}."
-                )
         if not aggregates:
             raise BadAggregate("agg() needs at least one aggregate, as in agg(n=lw.count()).")
-        return self._aggregated(aggregates, strategy, late, table)
+        computed = {name: self._aggregate(name, given) for name, given in aggregates.items()}
+        return self._aggregated(computed, strategy, late, table)
+
+    def _aggregate(self, name: str, given: Any) -> Aggregate:
+        if isinstance(given, Aggregate):
+            return given
+        call = self._of.node.backend.call_of(given)
+        if call is None:
+            raise BadAggregate(
+                f"agg({name}=...) takes an aggregate such as lw.count() or lw.sum('len'), not {given!r}."
+            )
+        from lowwater.query.called import aggregate_of  # imports a parser, which workers of Spark do not need
+
+        return aggregate_of(call)
 
     def _aggregated(self, aggregates: dict[str, Aggregate], strategy: str, late: str, table: int | None) -> Relation:
         named = tuple(aggregates.items())
@@ -124,3 +136,8 @@ class Grouped:
             table,
         )
         return self._of._of(node)
+
+
+def names(*columns: str | Sequence[str]) -> tuple[str, ...]:
+    """Columns as users name them: one by one, or as a list."""
+    return tuple(name for one in columns for name in ([one] if isinstance(one, str) else one))

@@ -23,10 +23,12 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
-from lowwater.grouped import Grouped
+from lowwater.grouped import Grouped, names
+from lowwater.model.text import table_lines
 from lowwater.model.ticks import Length, Ticks
 from lowwater.plan.inputs import Ends
 from lowwater.plan.plan import Plan
+from lowwater.query import shown
 from lowwater.query.explain import explain
 from lowwater.query.frame import RowFunction
 from lowwater.query.join_options import joined
@@ -64,28 +66,29 @@ class Relation:
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def where(self, condition: str) -> Relation:
+    def where(self, condition: Any) -> Relation:
         """Keeps the rows for which a condition in Spark SQL holds. Progress is still learned from all rows.
 
-        Behind an aggregation this is HAVING: `counts.where("n > 10")`.
+        Behind an aggregation this is HAVING: `counts.where("n > 10")`. On Spark it may also be a `Column`.
         """
-        return self._of(Filter(self.node, condition))
+        return self._of(Filter(self.node, self._text(condition, "where()")))
 
     filter = where
 
-    def with_column(self, name: str, expression: str) -> Relation:
-        """Adds or replaces a column with an expression in Spark SQL over the others.
+    def with_column(self, name: str, expression: Any) -> Relation:
+        """Adds or replaces a column with an expression in Spark SQL, or on Spark a `Column`, over the others.
 
         A time plus a constant progresses as that time does. Behind a join, so do `greatest` and `least` of its times.
         """
         refuse_column(self.node, name)
-        return self._of(Derive(self.node, name, expression))
+        return self._of(Derive(self.node, name, self._text(expression, "with_column()")))
 
-    def select(self, *columns: str) -> Relation:
+    def select(self, *columns: str | Sequence[str]) -> Relation:
         """Keeps some columns. Of a stream, the columns that progress is learned from must be among them."""
-        self._known(columns, "select()")
-        refuse_selection(self.node, columns)
-        return self._of(Project(self.node, tuple(columns)))
+        kept = names(*columns)
+        self._known(kept, "select()")
+        refuse_selection(self.node, kept)
+        return self._of(Project(self.node, kept))
 
     def apply(self, function: RowFunction, schema: pa.Schema) -> Relation:
         """Applies a function from an Arrow table to one with as many rows, in the same order.
@@ -101,10 +104,10 @@ class Relation:
         refuse_union([r.node for r in relations])
         return self._of(Union(tuple(r.node for r in relations)), "_".join(r.name for r in relations))
 
-    def distinct(self, *columns: str) -> Relation:
+    def distinct(self, *columns: str | Sequence[str]) -> Relation:
         """Each row once, or each combination of these columns once. One of the columns must progress."""
         before = self.node.properties
-        on = columns or tuple(before.visible.names)
+        on = names(*columns) or tuple(before.visible.names)
         self._known(on, "distinct()")
         times = sorted((p for p in before.progress if p.attribute in on), key=lambda p: p.nullable)
         if not times:
@@ -169,7 +172,7 @@ class Relation:
         """Rows of a group with pauses shorter than `gap` between them, in order of the progressing attribute."""
         time = time_of(self.node.properties, over)
         ticks = Ticks(self.node.schema.field(time).type)
-        window = Session(ticks.length(gap, "GAP"))
+        window = Session(ticks.positive(gap, "GAP"))
         refuse_time(window, time, (), self.node.properties)
         return Grouped(self, window, time)
 
@@ -193,10 +196,11 @@ class Relation:
         refuse_time(window, time, partition, self.node.properties)
         return Grouped(self, window, time, True, partition, True)
 
-    def group_by(self, *columns: str) -> Grouped:
+    def group_by(self, *columns: str | Sequence[str]) -> Grouped:
         """A group-by without a window. A group is answered when punctuation proves that it is complete."""
-        self._known(columns, "group_by()")
-        return Grouped(self, None, None, True, columns)
+        by = names(*columns)
+        self._known(by, "group_by()")
+        return Grouped(self, None, None, True, by)
 
     groupBy = group_by
 
@@ -265,13 +269,61 @@ class Relation:
         """All results of a finite input as an Arrow table, sorted by window and group, or of a join by time and key."""
         return self.node.backend.collect(self.node, **options)
 
+    def head(self, rows: int = 5) -> pa.Table:
+        """The first results of a finite input, in the order of `collect()`."""
+        return self.collect().slice(0, rows)
+
+    def show(self, rows: int = 20) -> None:
+        """Prints the first results of a finite input as a table."""
+        print("\n".join(table_lines(self.collect(), limit=rows)))
+
+    def __repr__(self) -> str:
+        return shown.line(self.name, self.node.properties)
+
+    def _repr_html_(self) -> str:
+        return shown.html(self.name, self.node.properties, self.explain())
+
     def to_spark(self, **options: Any) -> Any:
         """The results as a (streaming) Spark DataFrame."""
         return self.node.backend.to_spark(self.node, **options)
 
-    def start(self, **options: Any) -> Any:
-        """Starts a query that keeps running. On Spark it has separate outputs for results, late rows and progress."""
-        return self.node.backend.start(self.node, **options)
+    def start(
+        self,
+        *,
+        checkpoint: str | None = None,
+        results: Any = None,
+        late: Any = None,
+        progress: Any = None,
+        trigger: dict[str, Any] | None = None,
+        shards: int | None = None,
+        partitions: int | None = None,
+        name: str | None = None,
+        overwrite: bool | None = None,
+    ) -> Any:
+        """Starts a query that keeps running. A query over tables takes only `shards` and `late`, and rows by push().
+
+        checkpoint  a directory in which Spark keeps the state and what was read; starting again there goes on
+        results     a directory for parquet files, or a function of (DataFrame, number of the micro-batch)
+        late        the same for late rows; over tables False, so that they are only counted
+        progress    the same for the low-watermark and the metrics after each micro-batch
+        trigger     as for DataStreamWriter.trigger, such as {"availableNow": True}
+        shards      the largest parallelism; fixed with the first start
+        partitions  how many shards run at once; `lowwater rescale` changes it later
+        name        the name of the Spark query
+        overwrite   whether a results directory of another checkpoint is emptied first
+        """
+        options = {
+            "checkpoint": checkpoint,
+            "results": results,
+            "late": late,
+            "progress": progress,
+            "trigger": trigger,
+            "shards": shards,
+            "partitions": partitions,
+            "name": name,
+            "overwrite": overwrite,
+        }
+        return self.node.backend.start(self.node, **{key: one for key, one in options.items() if one is not None})
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
@@ -282,14 +334,15 @@ class Relation:
         _ = relation.planned
         return relation
 
+    def _text(self, expression: Any, role: str) -> str:
+        if isinstance(expression, str):
+            return expression
+        return self.node.backend.text_of(expression, self.node.schema, role)
+
     def _known(self, columns: Sequence[str], where: str) -> None:
         for column in columns:
             if column not in self.node.schema.names:
                 raise UnknownColumn(column, self.schema.names, where)
-
-
-def names(columns: str | Sequence[str]) -> tuple[str, ...]:
-    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def joined_relation(relations: Sequence[Relation], on: Any, within: Any, how: str, **options: Any) -> Relation:

@@ -283,6 +283,12 @@ class LocalBackend:
     def type_of(self, expression: str, schema: pa.Schema, role: str) -> pa.DataType:
         return Expression.of(expression, schema, zone_of(schema), role).type
 
+    def text_of(self, column: object, schema: pa.Schema, role: str) -> str:
+        raise LowwaterError(f"{role} over tables takes Spark SQL as text, as in 'n > 3', not {type(column).__name__}.")
+
+    def call_of(self, column: object) -> str | None:
+        return None
+
     def collect(self, node: Node, batch_rows: int | None = None, shards: int = 1) -> pa.Table:
         query = self.start(node, shards=shards, late=False)
         for port in range(len(query.plan.inputs)):
@@ -293,7 +299,13 @@ class LocalBackend:
         query.finish()
         return query.result()
 
-    def start(self, node: Node, shards: int = 1, late: bool = True) -> LocalQuery:
+    def start(self, node: Node, shards: int = 1, late: bool = True, **options: Any) -> LocalQuery:
+        if options:
+            given = ", ".join(f"{name}=" for name in options)
+            raise LowwaterError(
+                f"start() over tables takes shards= and late=, not {given}; it runs here, takes rows by push() and "
+                "gives results by result()."
+            )
         found = planned(node, late)
         return LocalQuery(found.plan, found.frames, shards, late)  # type: ignore[arg-type]
 

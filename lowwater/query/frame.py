@@ -35,6 +35,12 @@ class Backend(Protocol):
     def type_of(self, expression: str, schema: pa.Schema, role: str) -> pa.DataType:
         """The type of an expression over rows of this schema, or a refusal."""
 
+    def text_of(self, column: object, schema: pa.Schema, role: str) -> str:
+        """A column object of the backend, over rows of this schema, as Spark SQL; or a refusal."""
+
+    def call_of(self, column: object) -> str | None:
+        """The call of an aggregate that a column object of the backend is; None if it is no such object."""
+
     @property
     def outside(self) -> bool:
         """Whether the backend can evaluate expressions between two operators that Arrow cannot."""

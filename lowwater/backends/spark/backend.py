@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
@@ -40,6 +40,33 @@ class SparkBackend:
         df = analysed(lambda: none.select(F.expr(expression).alias("value")), expression)
         return to_arrow_schema(df.schema, timezone="UTC").field(0).type
 
+    def text_of(self, column: object, schema: pa.Schema, role: str) -> str:
+        """A `Column` as Spark SQL. Spark writes it, and what it writes must mean the same when it is read again."""
+        from lowwater.backends.spark.frame import analysed
+
+        if not isinstance(column, Column):
+            raise LowwaterError(f"{role} takes Spark SQL as text or a Column, not {type(column).__name__}.")
+        none = self._spark.createDataFrame([], from_arrow_schema(schema))
+
+        def value(of: Column) -> Any:
+            return analysed(lambda: none.select(of.alias("value")), str(of))._jdf.queryExecution().analyzed()
+
+        given = value(column).expressions().apply(0).child()
+        text = str(given.sql())
+        try:
+            same = bool(value(F.expr(text)).expressions().apply(0).child().semanticEquals(given))
+        except LowwaterError:
+            same = False
+        if not same:
+            raise LowwaterError(
+                f"{role} cannot take {column} as a Column, since it has no text in SQL; write it in SQL."
+            )
+        return text
+
+    def call_of(self, column: object) -> str | None:
+        """The call of an aggregate, such as sum(n), that a `Column` is; None if it is no Column."""
+        return str(column._jc.toString()) if isinstance(column, Column) else None  # type: ignore[operator]
+
     def to_spark(self, node: Node, shards: int | None = None, metrics: str | None = None) -> DataFrame:
         """Results as a DataFrame, streaming if the input is.
 
@@ -66,8 +93,8 @@ class SparkBackend:
         self,
         node: Node,
         *,
-        checkpoint: str,
-        results: Sink,
+        checkpoint: str | None = None,
+        results: Sink | None = None,
         late: Sink | None = None,
         progress: Sink | None = None,
         trigger: dict[str, Any] | None = None,
@@ -84,6 +111,11 @@ class SparkBackend:
         takes, such as {"availableNow": True}. `shards` is the largest parallelism and fixed with the first start;
         `partitions` is how many of them run at once, and `lowwater rescale` changes it later.
         """
+        if checkpoint is None or results is None:
+            raise LowwaterError(
+                "start() needs checkpoint=, a directory for the state, and results=, a directory or a function for the "
+                "results; to_spark() gives a streaming DataFrame instead."
+            )
         spark = self._spark
         place = Checkpoint(spark, checkpoint)
         pinned = place.pinned()
