@@ -31,7 +31,7 @@ def shown(example: Path) -> str:
 
 def test_there_are_examples_and_each_fits_on_a_screen() -> None:
     assert len(EXAMPLES) >= 5
-    assert all(len(example.read_text().splitlines()) < 60 for example in EXAMPLES)
+    assert all(len(example.read_text().splitlines()) < 40 for example in EXAMPLES)
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if not on_spark(e)], ids=lambda e: e.stem)

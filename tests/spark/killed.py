@@ -14,8 +14,6 @@ from pathlib import Path
 
 from tests.spark.answers import child
 
-OFTEN = ["sliding", "by ranks", "session", "full", "auction"]
-"""The kinds that every test run kills; `make soak` kills all."""
 WINDOWS = ["sliding", "partitioned by time", "by ranks", "session", "slow flush"]
 JOINS = ["full", "n-way", "auction"]
 """The kinds of windows and of joins that test_killed.py kills, so that no other test need restart them."""

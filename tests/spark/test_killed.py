@@ -14,14 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lowwater as lw
 from lowwater.backends.spark.written import part_of
-from tests.soak import SOAKING, sampled
 from tests.spark import joins, kinds
 from tests.spark.answers import write_part
-from tests.spark.killed import JOINS, OFTEN, WINDOWS, kill
+from tests.spark.killed import JOINS, WINDOWS, kill
 
 pytestmark = pytest.mark.spark
 
-KINDS = [*WINDOWS, *JOINS]
 BY_FUNCTION = "sliding"
 """Its results go to a function, which writes them with Spark's own writer; those of the others to a directory."""
 
@@ -46,11 +44,11 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, piece in enumerate(kinds.PIECES):
         write_part(piece, place / "in", number)
     joins.write(place, joins.STREAMS, range(joins.PARTS))
-    kill(__name__, [kind for kind in KINDS if SOAKING or kind in OFTEN], place)
+    kill(__name__, [*WINDOWS, *JOINS], place)
     return place
 
 
-@pytest.mark.parametrize("kind", sampled(KINDS, OFTEN))
+@pytest.mark.parametrize("kind", [*WINDOWS, *JOINS])
 def test_a_query_killed_in_the_middle_of_a_batch_loses_nothing_and_repeats_nothing(
     kind: str, killed: Path, spark: SparkSession
 ) -> None:
