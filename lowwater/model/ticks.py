@@ -76,6 +76,19 @@ def microseconds(length: Length, what: str) -> int:
     return int(exact)
 
 
+def positive(value: int, what: str, written: Length | None = None) -> int:
+    """Checks a length in ticks or rows: it must be above zero, and small enough not to overflow.
+
+    A refusal shows the length as it was written.
+    """
+    shown = value if written is None else written
+    if value <= 0:
+        raise BadWindow(f"{what} must be greater than zero, but is {shown!r}.")
+    if value >= 1 << 61:
+        raise BadWindow(f"{what} must be below 2^61 ticks, but is {shown!r}; longer windows would overflow.")
+    return value
+
+
 @dataclass(frozen=True)
 class Ticks:
     """Converts values and lengths of one type of progressing attribute to ticks, and back."""
@@ -123,13 +136,8 @@ class Ticks:
         return pa.array(ticks).cast(self.wide)
 
     def positive(self, length: Length, what: str) -> int:
-        """A RANGE, SLIDE, GAP or PERIOD in ticks. A refusal shows the length as it was written."""
-        ticks = self.length(length, what)
-        if ticks <= 0:
-            raise BadWindow(f"{what} must be greater than zero, but is {length!r}.")
-        if ticks >= 1 << 61:
-            raise BadWindow(f"{what} must be below 2^61 ticks, but is {length!r}; longer windows would overflow.")
-        return ticks
+        """A RANGE, SLIDE, GAP or PERIOD in ticks."""
+        return positive(self.length(length, what), what, length)
 
     def length(self, length: Length, what: str) -> int:
         """A RANGE, SLIDE or delay in ticks. Refuses a unit that does not fit the attribute."""

@@ -17,7 +17,7 @@ from lowwater.model.properties import Properties
 from lowwater.model.ticks import Length, Ticks
 from lowwater.operators.bucket import WindowKind
 from lowwater.windows.context_aware import Partitioned, SlideByTuple
-from lowwater.windows.context_free import Landmark, Sliding, TupleBased
+from lowwater.windows.context_free import Landmark, Sliding, TupleBased, refuse_period
 from lowwater.windows.over import Over
 
 ORDERS = {"arrival": "arrival", "row-num": "arrival", "time": "time", "rank": "time"}
@@ -87,8 +87,8 @@ def timed(
             raise BadWindow("RANGE ALL needs a SLIDE, as in window(range='all', slide='1 minute').")
         step = ticks.positive(slide, "SLIDE")
         restart = None if period is None else ticks.positive(period, "PERIOD")
-        if restart is not None and restart % step:
-            raise BadWindow(f"PERIOD {period!r} must be a multiple of SLIDE {slide!r}, so that it ends with a window.")
+        if restart is not None:
+            refuse_period(restart, step, (period, slide))
         return Landmark(step, at, restart), anchored
     if period is not None:
         raise BadWindow("period= belongs to landmark windows, window(range='all', ...); this window has a RANGE.")

@@ -28,8 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lowwater.errors import BadWindow
+from lowwater.model.ticks import positive
 from lowwater.windows.context_free import Sliding
-from lowwater.windows.spec import Ids, Mask, Times, Tuples, positive
+from lowwater.windows.spec import Ids, Mask, Times, Tuples
 
 Descriptors = npt.NDArray[np.void]
 

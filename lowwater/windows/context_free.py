@@ -26,7 +26,8 @@ from math import gcd
 import numpy as np
 
 from lowwater.errors import BadWindow
-from lowwater.windows.spec import OPEN_END, Ids, Mask, Times, Tuples, positive
+from lowwater.model.ticks import positive
+from lowwater.windows.spec import OPEN_END, Ids, Mask, Times, Tuples
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,14 @@ def tumbling(range: int, origin: int = 0) -> Sliding:
     return Sliding(range, range, origin)
 
 
+def refuse_period(period: int, slide: int, written: tuple[object, object]) -> None:
+    """Refuses a period that does not end with a window. `written` is how the user wrote both lengths."""
+    if period % slide:
+        raise BadWindow(
+            f"PERIOD {written[0]!r} must be a multiple of SLIDE {written[1]!r}, so that it ends with a window."
+        )
+
+
 @dataclass(frozen=True)
 class Landmark(ContextFree):
     """RANGE ALL SLIDE s: each extent contains everything before its end. With `period`, extents restart every period.
@@ -167,8 +176,8 @@ class Landmark(ContextFree):
 
     def __init__(self, slide: int, origin: int = 0, period: int | None = None) -> None:
         positive(slide, "SLIDE")
-        if period is not None and positive(period, "PERIOD") % slide:
-            raise BadWindow(f"PERIOD {period} must be a multiple of SLIDE {slide}, so that it ends with a window.")
+        if period is not None:
+            refuse_period(positive(period, "PERIOD"), slide, (period, slide))
         object.__setattr__(self, "slide", slide)
         object.__setattr__(self, "origin", origin)
         object.__setattr__(self, "period", period)

@@ -16,8 +16,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lowwater.errors import BadWindow
-
 Times = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -61,12 +59,3 @@ class Window(Protocol):
     def extent(self, wid: int, tuples: Tuples) -> Mask: ...
 
     def wids(self, tuples: Tuples) -> tuple[Ids, Ids]: ...
-
-
-def positive(value: int, name: str) -> int:
-    """Checks a length in ticks or rows: it must be above zero, and small enough not to overflow."""
-    if value <= 0:
-        raise BadWindow(f"{name} must be greater than zero, but is {value}.")
-    if value >= 1 << 61:
-        raise BadWindow(f"{name} must be below 2^61 ticks, but is {value}; longer windows would overflow.")
-    return value
