@@ -28,8 +28,8 @@ import pyarrow as pa
 from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.holistic import Times, as_lists, lengths
 from lowwater.aggregates.order import keys, ordered_type, present, spread
-from lowwater.aggregates.ranks import smallest
-from lowwater.aggregates.sorting import explode, offsets
+from lowwater.aggregates.ranks import largest
+from lowwater.aggregates.sorting import backwards, last_of_each, offsets
 from lowwater.errors import BadAggregate
 
 Ints = npt.NDArray[np.int64]
@@ -65,17 +65,13 @@ class Best(Algebra):
         order = self._worst_first(shown, by)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        number = np.minimum(stop - first, self.k)
-        of = np.repeat(np.arange(len(lo)), number)
-        place = (stop - first - 1)[of] - (np.arange(len(of)) - offsets(number)[of])
-        at = order[smallest(rank, first, stop, of, place)] if len(of) else of
-        return self._answers(shown, by, at, offsets(number))
+        best, offset = largest(rank, first, stop, self.k)
+        return self._answers(shown, by, order[best], offset)
 
     def lower(self, partial: Partial) -> pa.Array:
         begin = offsets(lengths(partial[1]))
-        backwards = np.repeat(begin[:-1] + begin[1:] - 1, np.diff(begin)) - np.arange(begin[-1])
         shown, by = (lists.flatten() for lists in partial)
-        return self._answers(shown, by, backwards, begin)
+        return self._answers(shown, by, backwards(begin), begin)
 
     def _worst_first(self, shown: pa.Array, by: pa.Array) -> Ints:
         """Positions of the rows, the best last."""
@@ -90,11 +86,10 @@ class Best(Algebra):
     def _kept(self, shown: pa.Array, by: pa.Array, group: Group, n: int) -> Partial:
         order = self._worst_first(shown, by)
         order = order[np.argsort(group[order], kind="stable")]
-        end = offsets(np.bincount(group, minlength=n))
-        first = np.maximum(end[:-1], end[1:] - self.k)
-        at, offset = pa.array(order[explode(first, end[1:])]), pa.array(offsets(end[1:] - first))
+        at, offset = last_of_each(offsets(np.bincount(group, minlength=n)), self.k)
+        kept = pa.array(order[at])
         return tuple(
-            pa.LargeListArray.from_arrays(offset, column.take(at), type=field.type)
+            pa.LargeListArray.from_arrays(pa.array(offset), column.take(kept), type=field.type)
             for column, field in zip((shown, by), self.fields, strict=True)
         )
 
@@ -126,20 +121,26 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class ChosenBy(BoundedOnly):
-    """max_by and min_by."""
+class ByAnother(BoundedOnly):
+    """Base of these aggregates: `column` is shown, and rows are chosen by the column `by`."""
 
     by: str
-    largest: bool
-
-    @property
-    def name(self) -> str:
-        return "max_by" if self.largest else "min_by"
 
     @property
     def columns(self) -> tuple[str, ...]:
         assert self.column is not None
         return (self.column, self.by)
+
+
+@dataclass(frozen=True)
+class ChosenBy(ByAnother):
+    """max_by and min_by."""
+
+    largest: bool
+
+    @property
+    def name(self) -> str:
+        return "max_by" if self.largest else "min_by"
 
     def bind(self, schema: pa.Schema) -> Algebra:
         shown, by = (ordered_type(str(self), type) for type in self.types_in(schema))
@@ -147,17 +148,11 @@ class ChosenBy(BoundedOnly):
 
 
 @dataclass(frozen=True)
-class TopRows(BoundedOnly):
+class TopRows(ByAnother):
     """top_k with a label. `column` is the label."""
 
-    by: str
     k: int
     name = "top_k"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        assert self.column is not None
-        return (self.column, self.by)
 
     def bind(self, schema: pa.Schema) -> Algebra:
         shown, by = (

@@ -28,8 +28,8 @@ from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Par
 from lowwater.aggregates.chosen import TopRows
 from lowwater.aggregates.holistic import Holistic, Lists, Times, as_lists, lengths
 from lowwater.aggregates.order import above, keys, ordered_type, present
-from lowwater.aggregates.ranks import smallest
-from lowwater.aggregates.sorting import apart, explode, offsets
+from lowwater.aggregates.ranks import largest
+from lowwater.aggregates.sorting import apart, backwards, explode, last_of_each, offsets
 from lowwater.aggregates.spans import ascending, codes, presence
 from lowwater.errors import BadAggregate
 
@@ -123,25 +123,20 @@ class Largest(Lists):
 
     def _listed(self, values: pa.Array, group: Group, n: int) -> Partial:
         (lists,) = super()._listed(values, group, n)
-        begin = offsets(lengths(lists))
-        first = np.maximum(begin[:-1], begin[1:] - self.k)
-        kept = lists.flatten().take(pa.array(explode(first, begin[1:])))
-        offset = pa.array(offsets(begin[1:] - first))
-        return (pa.LargeListArray.from_arrays(offset, kept, type=self.fields[0].type),)
+        at, offset = last_of_each(offsets(lengths(lists)), self.k)
+        kept = lists.flatten().take(pa.array(at))
+        return (pa.LargeListArray.from_arrays(pa.array(offset), kept, type=self.fields[0].type),)
 
     def lower(self, partial: Partial) -> pa.Array:
         """The values of each list in reverse order."""
         (lists,) = partial
         begin = offsets(lengths(lists))
-        backwards = np.repeat(begin[:-1] + begin[1:] - 1, np.diff(begin)) - np.arange(begin[-1])
-        return as_lists(lists.flatten().take(pa.array(backwards)), begin, self.result, self.label)
+        return as_lists(lists.flatten().take(pa.array(backwards(begin))), begin, self.result, self.label)
 
     def over(self, values: pa.Array, lo: Ints, hi: Ints) -> pa.Array:
         known = keys(values)
-        number = np.minimum(hi - lo, self.k)
-        of = np.repeat(np.arange(len(lo)), number)
-        place = (hi - lo - 1)[of] - (np.arange(len(of)) - offsets(number)[of])
-        return as_lists(known.decode(smallest(known.key, lo, hi, of, place)), offsets(number), self.result, self.label)
+        key, offset = largest(known.key, lo, hi, self.k)
+        return as_lists(known.decode(key), offset, self.result, self.label)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Order statistics over many ranges at once.
 
     smallest(key, lo, hi, of, k)  the k-th smallest key of range number `of`, for any keys; k = 0 is the minimum
-    kth(code, lo, hi, k)          the same for non-negative integers, in O((n + q) log max(code))
+    largest(key, lo, hi, k)       the k largest keys of every range, the largest first, and their offsets
+    kth(code, lo, hi, k)          the same as `smallest` for non-negative integers, in O((n + q) log max(code))
 
 `kth` answers queries with a wavelet matrix while it is built.
 
@@ -53,6 +54,15 @@ def smallest(key: npt.NDArray[Any], lo: Ints, hi: Ints, of: Ints, k: Ints) -> np
     rank, ordered = rank_each(key, border)
     start = border[np.searchsorted(border, lo, "right") - 1]
     return np.asarray(ordered[start[of] + kth(rank, lo[of], hi[of], k)])
+
+
+def largest(key: npt.NDArray[Any], lo: Ints, hi: Ints, k: int) -> tuple[npt.NDArray[Any], Ints]:
+    """The k largest keys of every range, or all if it has fewer, the largest first; and the offsets of the ranges."""
+    number = np.minimum(hi - lo, k)
+    offset = offsets(number)
+    of = np.repeat(np.arange(len(lo)), number)
+    place = (hi - lo - 1)[of] - (np.arange(len(of)) - offset[of])
+    return smallest(key, lo, hi, of, place), offset
 
 
 def kth(code: Codes, lo: Positions, hi: Positions, k: Ints) -> Ints:

@@ -6,6 +6,8 @@
     sort_each(key, offset)    key[offset[i]:offset[i+1]] sorted, for every i
     rank_each(key, offset)    the rank of every key in its segment, and the sorted keys
     explode(lo, hi)           the positions lo, lo+1, .. hi-1 of every range, one range after the other
+    last_of_each(offset, k)   the positions of the last k rows of every segment
+    backwards(offset)         the positions of every segment in reverse order
     apart(n, lo, hi)          positions at which segments can be cut without cutting a range
 
 NumPy sorts plain numbers with vector instructions, and sorting along the rows of a matrix needs no code for the segment
@@ -132,6 +134,17 @@ def explode(lo: npt.NDArray[np.integer[Any]], hi: npt.NDArray[np.integer[Any]]) 
     length = hi - lo
     begin = np.cumsum(length) - length
     return np.asarray(np.arange(int(length.sum())) + np.repeat(lo - begin, length), np.int64)
+
+
+def last_of_each(offset: Ints, k: int) -> tuple[Ints, Ints]:
+    """The positions of the last k rows of every segment, or of all if it has fewer, and the offsets of these rows."""
+    first = np.maximum(offset[:-1], offset[1:] - k)
+    return explode(first, offset[1:]), offsets(offset[1:] - first)
+
+
+def backwards(offset: Ints) -> Ints:
+    """The positions of all rows, those of every segment in reverse order."""
+    return np.asarray(np.repeat(offset[:-1] + offset[1:] - 1, np.diff(offset)) - np.arange(offset[-1]), np.int64)
 
 
 def apart(n: int, lo: Ints, hi: Ints) -> Ints:

@@ -59,7 +59,7 @@ def aggregate_of(text: str) -> Aggregate:
 
 
 def _count(call: exp.Anonymous, text: str) -> Aggregate:
-    (of,) = call.expressions
+    of = call.expressions[0] if len(call.expressions) == 1 else None
     if isinstance(of, exp.Star) or (isinstance(of, exp.Literal) and not of.is_string):
         return aggregates.count()
     if isinstance(of, exp.Distinct):
