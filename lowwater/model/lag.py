@@ -1,0 +1,83 @@
+"""The lag between two streams (WO 2.3) as ranks.
+
+VI(s), the virtual index of a tuple, is its position if the stream were sorted. With
+
+    N_i      the tuples of stream i that have arrived
+    F_i(a)   the tuples of the whole stream i with a value of at most a, so that VI_max(s) = F_i(s.A)
+    Q_j(n)   the n-th smallest value of the whole stream j: the tuple s'_j with n in VI(s'_j)
+
+Definition 2.6 reads
+
+    L(i, j) = N_i - F_i(Q_j(N_j))
+
+and so does Definition 2.4, because of a totally ordered stream Q_j(N_j) is the latest tuple. A positive lag counts the
+tuples of i that wait for j. `Ranks` is F and Q of one stream. While the stream runs, F and Q are taken over the tuples
+that have arrived. F is then too small where tuples are missing, and Q too large. The estimate N_i - F_i is from above;
+where Q_j lies beyond everything that i has shown, F_i = N_i and the estimate is 0, although the lag is negative. Both
+streams must be scrambled for the estimate to differ.
+
+>>> s1, s2 = Ranks.of(np.array([63, 63, 66, 62, 64, 68, 67])), Ranks.of(np.array([63, 65, 68, 62]))
+>>> lag(3, s1, 2, s2), lag(7, s1, 3, s2)       # Figure 1: at t5 and at t10
+(0, 3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowwater.model.scrambling import Ints
+
+POINTS = 4096
+"""The largest number of values in a rank function that travels or is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """A rank function: upto[i] tuples have a value of at most values[i]. Both ascend."""
+
+    values: Ints
+    upto: Ints
+
+    @staticmethod
+    def of(values: Ints) -> Ranks:
+        distinct, counts = np.unique(values, return_counts=True)
+        return Ranks(distinct, np.cumsum(counts))
+
+    @property
+    def rows(self) -> int:
+        return int(self.upto[-1]) if len(self.upto) else 0
+
+    def rank(self, value: int) -> int:
+        """F(value): the number of tuples with at most this value; of thinned ranks, rounded down."""
+        at = int(np.searchsorted(self.values, value, "right"))
+        return int(self.upto[at - 1]) if at else 0
+
+    def value(self, n: int) -> int | None:
+        """Q(n): the n-th smallest value, counted from 1; of thinned ranks, rounded up. None if there is none."""
+        at = int(np.searchsorted(self.upto, n))
+        return int(self.values[at]) if 0 < n <= self.rows else None
+
+    @staticmethod
+    def merged(parts: Sequence[Ranks]) -> Ranks:
+        """The ranks of several runs together."""
+        values = np.concatenate([part.values for part in parts])
+        counts = np.concatenate([np.diff(part.upto, prepend=0) for part in parts])
+        distinct, group = np.unique(values, return_inverse=True)
+        return Ranks(distinct, np.cumsum(np.bincount(group, counts, len(distinct)).astype(np.int64)))
+
+    def thinned(self, points: int = POINTS) -> Ranks:
+        """At most so many values: every m-th, and the last."""
+        n = len(self.values)
+        if n <= points:
+            return self
+        at = np.unique(np.append(np.arange(1, points) * n // points, n)) - 1
+        return Ranks(self.values[at], self.upto[at])
+
+
+def lag(rows_i: int, ranks_i: Ranks, rows_j: int, ranks_j: Ranks) -> int:
+    """L(i, j) of Definition 2.6, if so many rows of each have arrived; 0 while the second has shown nothing."""
+    value = ranks_j.value(rows_j)
+    return 0 if value is None else rows_i - ranks_i.rank(value)

@@ -1,0 +1,109 @@
+"""Monitors of one stream while it runs: scrambling factor, lateness, and where it reached which value (WO 2.2, 5).
+
+A monitor takes the summaries of runs in order of arrival. It keeps the staircase of the running maximum, in groups that
+are coarser the further back they are, and the scrambling factors of recent runs. It forgets factors that are further
+back than `horizon` rows: a burst of disorder counts until so many rows have followed it.
+
+State: about 45 steps per doubling of the rows seen, so less than 2,800; and at most `RECENT` factors.
+
+>>> monitor = Monitor(horizon=1000)
+>>> for values in ([1, 4, 2, 3], [5, 4], [6, 7]):
+...     monitor.learn(Scrambling.of(np.array(values)))
+>>> monitor.rows, monitor.factor, monitor.late_by, monitor.reached(monitor.rows - monitor.factor - 1)
+(8, 4, 2, 4)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.model.scrambling import NONE, Ints, Rises, Scrambling
+
+HORIZON = 1 << 20
+"""Rows after which a monitor has forgotten what it saw."""
+RECENT = 64
+"""The number of recent maxima that are kept. More of them are merged, so that a maximum is forgotten later."""
+
+
+@dataclass
+class Recent:
+    """Maxima of the last rows: at each position in `at`, the largest value since the position before it."""
+
+    at: Ints = field(default_factory=lambda: NONE)
+    most: Ints = field(default_factory=lambda: NONE)
+
+    def learn(self, position: int, value: int, since: int) -> None:
+        """Adds a value seen at a position, and forgets those before `since`. Keeps only values above all later ones."""
+        keep = (self.most > value) & (self.at >= since)
+        self.at = np.append(self.at[keep], position)
+        self.most = np.append(self.most[keep], value)
+        if len(self.at) > RECENT:  # the larger value of two neighbours counts until the later of both is forgotten
+            self.at, self.most = np.append(self.at[1::2], position), np.append(self.most[:-1:2], value)
+
+    @property
+    def largest(self) -> int:
+        return int(self.most.max(initial=0))
+
+
+class Monitor:
+    """See the module text. Positions count from 0."""
+
+    def __init__(self, horizon: int = HORIZON) -> None:
+        self.horizon = horizon
+        self.rows = 0
+        self.rises = Rises(NONE, NONE, NONE)
+        self._factors, self._lateness = Recent(), Recent()
+
+    def learn(self, run: Scrambling) -> None:
+        """Takes the summary of the next run."""
+        if not run.rows:
+            return
+        before = Scrambling(self.rows, 0, 0, self.rises, NONE, NONE)
+        both = before.then(run)
+        self.rows = both.rows
+        since = self.rows - self.horizon
+        self._factors.learn(self.rows, both.factor, since)
+        self._lateness.learn(self.rows, both.late_by, since)
+        self.rises = both.rises.thinned(self.rows)
+
+    @property
+    def factor(self) -> int:
+        """The scrambling factor of the rows of the horizon, rounded up by a few percent."""
+        return self._factors.largest
+
+    @property
+    def late_by(self) -> int:
+        """The largest lateness of the rows of the horizon, in ticks."""
+        return self._lateness.largest
+
+    def reached(self, position: int) -> int | None:
+        """The largest value up to a position, rounded down; None if nothing is known of it."""
+        return self.rises.reached(position)
+
+    def first_above(self, value: int) -> int:
+        """The first position with a value above this one, rounded down; the next position if there is none."""
+        found = self.rises.first_above(value)
+        return self.rows if found is None else found
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The state as tables."""
+        rises = self.rises
+        recent = {"factor_at": self._factors, "late_at": self._lateness}
+        return {
+            "rises": pa.table({"since": rises.since, "least": rises.least, "top": rises.top}),
+            "rows": pa.table({"rows": [self.rows]}),
+            **{name: pa.table({"at": one.at, "most": one.most}) for name, one in recent.items()},
+        }
+
+    def restore(self, tables: dict[str, pa.Table]) -> None:
+        """Continues from a state."""
+        rises = tables["rises"]
+        self.rises = Rises(*(rises.column(name).to_numpy() for name in ("since", "least", "top")))
+        self.rows = tables["rows"].column(0)[0].as_py()
+        self._factors, self._lateness = (
+            Recent(tables[name].column("at").to_numpy(), tables[name].column("most").to_numpy())
+            for name in ("factor_at", "late_at")
+        )
