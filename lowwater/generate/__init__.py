@@ -5,6 +5,7 @@
     files        a table as parquet files that Spark reads in arrival order
     two          two independent inputs of a join, with their order of arrival as a number
     punctuated   the arrival patterns of PW, with punctuations among the tuples
+    scrambled    streams with a chosen scrambling factor, multiplicity, rate and lag (WO 5)
     auctions     persons, auctions and bids after NEXMark, with a punctuation when an auction is over
 
 The names in the first three modules are also names of this package. The other modules are imported by their own names,
