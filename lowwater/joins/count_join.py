@@ -46,8 +46,10 @@ import pyarrow as pa
 from lowwater.aggregates.grouped import factorise, without_columns
 from lowwater.aggregates.sorting import order_of
 from lowwater.errors import LowwaterError
+from lowwater.joins.arrived import Arrived
+from lowwater.joins.combinations import EVER, Bound
 from lowwater.joins.keyed import Ints, Keyed, Mask, order_by
-from lowwater.joins.oa_join import EVER, LATE, Arrived, Bound, OAJoin
+from lowwater.joins.oa_join import LATE, OAJoin
 from lowwater.joins.spec import WindowJoin
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import Punctuation

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.joins.arrived import Arrived, laid_out
+from lowwater.joins.combinations import TEXT
 from lowwater.joins.keyed import Keyed
-from lowwater.joins.oa_join import TEXT, Arrived, laid_out
 from lowwater.joins.spec import WindowJoin
 from lowwater.operators.base import Message
 from lowwater.operators.layout import ROWS, Laying, Layout, Tables, by_shard

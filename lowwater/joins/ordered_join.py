@@ -46,8 +46,9 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.errors import LowwaterError
+from lowwater.joins.arrived import arrange
 from lowwater.joins.keyed import Ints, Keyed, Mask
-from lowwater.joins.oa_join import OAJoin, arrange
+from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.spec import WindowJoin
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import Punctuation

@@ -45,6 +45,8 @@ class JoinSpec(OperatorSpec):
     """Whether a later operator groups by both times, so that joint punctuation completes its groups earlier."""
     extremes: bool = False
     """Whether a later operator needs progress on the greatest or the least of the times."""
+    expects: tuple[str, ...] = ()
+    """The state that the rates of the sides let expect, in words, where rates are known."""
 
     @property
     def ports(self) -> int:  # type: ignore[override]
@@ -95,21 +97,11 @@ class JoinSpec(OperatorSpec):
         return {"tactic": self.tactic, "kept": [list(columns) for columns in self.kept]}
 
     def as_pinned(self, choice: Mapping[str, Any]) -> JoinSpec:
-        """The spec with the columns that the checkpoint keeps. Refuses a query that reads other columns."""
-        pinned = tuple(tuple(columns) for columns in choice["kept"])
-        for side, old, new, read in zip(self.what.sides, pinned, self.kept, self.what.reads(), strict=True):
-            if not read <= set(old) <= set(new):
-                raise CheckpointMismatch(
-                    f"This checkpoint keeps the columns {listed(old)} of {side.name!r}, but the query now reads "
-                    f"{listed(new)}; use a new checkpoint directory, or read the columns that it was made with."
-                )
-        return replace(self, kept=pinned)
+        return replace(self, kept=pinned_columns(self.what, self.kept, choice))
 
     @property
     def order(self) -> list[tuple[str, str]]:
-        known = self.result.names
-        names = [*self.what.times, *self.what.keys]
-        return [(name, "ascending") for name in dict.fromkeys(names) if name in known]
+        return sorted_by(self.what)
 
     @property
     def title(self) -> str:
@@ -124,6 +116,7 @@ class JoinSpec(OperatorSpec):
             ("because", self.why),
             *(("alone", text) for text in _alone(what)),
             *(("state", f"{side.name}: at most {text}") for side, text in zip(what.sides, self.bounds, strict=True)),
+            *(("expects", text) for text in self.expects),
             ("ingest", f"rows are sorted by (key, time) and sent to {self._shard()}"),
         ]
 
@@ -133,6 +126,26 @@ class JoinSpec(OperatorSpec):
         return (
             "one shard, since rows of all keys are counted together" if self._counts_all else "the shard of their key"
         )
+
+
+def pinned_columns(
+    what: WindowJoin, kept: Sequence[Sequence[str]], choice: Mapping[str, Any]
+) -> tuple[tuple[str, ...], ...]:
+    """The columns of each side that a checkpoint keeps. Refuses a query that reads other columns."""
+    pinned = tuple(tuple(columns) for columns in choice["kept"])
+    for side, old, new, read in zip(what.sides, pinned, kept, what.reads(), strict=True):
+        if not read <= set(old) <= set(new):
+            raise CheckpointMismatch(
+                f"This checkpoint keeps the columns {listed(old)} of {side.name!r}, but the query now reads "
+                f"{listed(new)}; use a new checkpoint directory, or read the columns that it was made with."
+            )
+    return pinned
+
+
+def sorted_by(what: WindowJoin) -> list[tuple[str, str]]:
+    """The order of finite results: by times, then by key."""
+    known = what.result_schema().names
+    return [(name, "ascending") for name in dict.fromkeys([*what.times, *what.keys]) if name in known]
 
 
 def _on(what: WindowJoin) -> str:

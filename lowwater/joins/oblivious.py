@@ -1,0 +1,166 @@
+"""The spec of a join without windows, and the layout of its rows: sorted by key, with their places in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.joins.keyed import Ints, Keyed
+from lowwater.joins.mjoin import MARGIN, PLACE, MJoin, Positioned, positioned
+from lowwater.joins.oblivious_cost import Characteristics, buffer
+from lowwater.joins.spec import WindowJoin
+from lowwater.joins.window_join import pinned_columns, sorted_by
+from lowwater.model.routing import route as routed
+from lowwater.model.scrambling import Scrambling
+from lowwater.model.words import listed, rows
+from lowwater.operators.base import Message, Operator
+from lowwater.operators.layout import Laying, Layout, Tables
+from lowwater.operators.spec import Need, OperatorSpec
+from lowwater.state.store import Store
+
+SUMMARY = "of the run "
+
+
+@dataclass(frozen=True)
+class PositionedLayout(Layout):
+    """Rows sorted by key, each with its place in the run. Every shard gets the summary of the run's disorder."""
+
+    what: WindowJoin
+    side: int
+    columns: tuple[str, ...]
+    route: tuple[str, ...] | None
+
+    def open(self, shards: int, late: bool, home: int = 0) -> PositionedLaying:
+        return PositionedLaying(self, shards)
+
+    def messages(self, runs: Sequence[tuple[int, Tables]]) -> Iterator[Message]:
+        summaries, parts = [], [self._none()]
+        for number, tables in runs:
+            own = {name.removeprefix(SUMMARY): table for name, table in tables.items() if name.startswith(SUMMARY)}
+            if own:
+                summaries.append((number, Scrambling.of_tables(own)))
+            if "keyed" in tables:
+                keyed = Keyed.of_tables(tables)
+                parts.append(Keyed(keyed.rows, keyed.on, keyed.code, keyed.at + (number << PLACE)))
+        if summaries:
+            merged = Keyed.merged(parts[1:])[0] if len(parts) > 2 else parts[-1]
+            yield Positioned(merged, tuple(summaries))
+
+    def _none(self) -> Keyed:
+        side = self.what.sides[self.side]
+        return Keyed.of(side.schema.empty_table().select(list(self.columns)), side.on, np.empty(0, np.int64))
+
+
+class PositionedLaying(Laying):
+    """Collects the rows of a run and lays them out per shard."""
+
+    def __init__(self, layout: PositionedLayout, shards: int) -> None:
+        self._layout, self._shards = layout, shards
+        self._rows: list[pa.Table] = []
+
+    def take(self, rows: pa.Table, time: Ints | None = None) -> None:
+        self._rows.append(rows.select(list(self._layout.columns)))
+
+    def finish(self) -> list[Tables]:
+        if not self._rows:
+            return [{} for _ in range(self._shards)]
+        layout = self._layout
+        (rows, place), summary = positioned(layout.what, layout.side, pa.concat_tables(self._rows).combine_chunks())
+        disorder = {f"{SUMMARY}{name}": table for name, table in summary.tables().items()}
+        parts = self._parts(rows, place)
+        return [{**disorder, **(part.tables() if len(part) else {})} for part in parts]
+
+    def _parts(self, rows: pa.Table, place: Ints) -> list[Keyed]:
+        layout = self._layout
+        on = layout.what.sides[layout.side].on
+        if layout.route == on:
+            return Keyed.by_shard(rows, on, place, self._shards)
+        shard = routed(rows.select(list(layout.route or ())), self._shards)
+        own = [shard == number for number in range(self._shards)]
+        return [Keyed.of(rows.filter(pa.array(mask)), on, place[mask]) for mask in own]
+
+
+@dataclass(frozen=True)
+class ObliviousSpec(OperatorSpec):
+    """A join without windows. `expected` has the characteristics of each input, None where they are monitored."""
+
+    what: WindowJoin
+    expected: tuple[Characteristics | None, ...]
+    derived: tuple[bool, ...]
+    kept: tuple[tuple[str, ...], ...]
+    """The columns of each side that are shuffled and kept."""
+    name = "MJoin"
+
+    @property
+    def ports(self) -> int:  # type: ignore[override]
+        return len(self.what.sides)
+
+    @property
+    def result(self) -> pa.Schema:
+        return self.what.result_schema()
+
+    def need(self, port: int) -> Need:
+        return Need(self.what.sides[port].on, facts="positions count the rows of all shards")
+
+    def layout(self, port: int, route: tuple[str, ...] | None) -> Layout:
+        return PositionedLayout(self.what, port, self.kept[port], route)
+
+    def open(self, store: Store, shards: int) -> Operator:
+        factors = [None if one is None else one.scrambling for one in self.expected]
+        return MJoin(self.what, factors, self.derived, store=store)
+
+    def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+        """The routing columns under the names of the results."""
+        first, on = routes[0], self.what.sides[0].on
+        if not first:
+            return first
+        names = tuple(self.what.keys[on.index(name)] for name in first)
+        return names if set(names) <= set(self.result.names) else None
+
+    def choice(self) -> dict[str, Any]:
+        return {"kept": [list(columns) for columns in self.kept]}
+
+    def as_pinned(self, choice: Mapping[str, Any]) -> ObliviousSpec:
+        return replace(self, kept=pinned_columns(self.what, self.kept, choice))
+
+    @property
+    def order(self) -> list[tuple[str, str]]:
+        return sorted_by(self.what)
+
+    @property
+    def title(self) -> str:
+        return f"MJoin  inner, without a window, of {listed([side.name for side in self.what.sides])}"
+
+    def lines(self) -> list[tuple[str, str]]:
+        what = self.what
+        columns = zip(*(side.on for side in what.sides), strict=True)
+        on = [" = ".join(f"{s.name}.{n}" for s, n in zip(what.sides, names, strict=True)) for names in columns]
+        return [
+            ("on", ", ".join(on)),
+            (
+                "because",
+                f"{what.sides[0].time} progresses on all inputs, so tuples without a partner to come can leave",
+            ),
+            *(("assumes", self._assumed(i)) for i in range(self.ports)),
+            *(("state", f"{side.name}: {self._bound(i)}") for i, side in enumerate(what.sides)),
+        ]
+
+    def _assumed(self, i: int) -> str:
+        name, expected = self.what.sides[i].name, self.expected[i]
+        if expected is None:
+            return f"{name}: scrambling factor as monitored, times {MARGIN:g}"
+        whence = "by Theorem 3.1" if self.derived[i] else "as expected"
+        return f"{name}: scrambling factor at most {expected.scrambling:,}, {whence}"
+
+    def _bound(self, i: int) -> str:
+        """The expected buffer: Equation 8 without lag, if all inputs have expected characteristics."""
+        known = [one for one in self.expected if one is not None]
+        kept = "the tuples behind the first that a partner to come can have"
+        if len(known) < self.ports:
+            return kept
+        most = rows(round(buffer(known, i, [0] * self.ports)))
+        return f"{kept}: at most {most} and the lag, if rates are as expected"
