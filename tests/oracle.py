@@ -128,6 +128,8 @@ def _wid(extent: Extent) -> int:
 def aggregate(rows: list[Row], time: str, agg: Aggregation) -> Any:
     """One aggregate over the rows of one group in one window."""
     function, column, *parameters = agg
+    if function == "filter":  # ("filter", the column that says which rows count, the aggregate...)
+        return aggregate([row for row in rows if row[column] is True], time, tuple(parameters))
     if column is None:
         if function != "count":
             raise ValueError(f"{function} needs a column.")

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.bounded import Times
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.order import ordered_type, present
 from lowwater.aggregates.sketches import IMAGE, Ints, Sketch, Sketched
 from lowwater.aggregates.sorting import offsets
@@ -156,6 +157,6 @@ class ApproxCountDistinct(BoundedOnly):
         return f"{self.name}({self.column}, {self.rsd})"
 
 
-def approx_count_distinct(column: str, rsd: float = 0.05) -> Aggregate:
+def approx_count_distinct(column: str, rsd: float = 0.05, *, where: str | None = None) -> Aggregate:
     """The approximate number of distinct values, without nulls. `rsd` is the relative standard deviation in Spark."""
-    return ApproxCountDistinct(column, rsd)
+    return filtered(ApproxCountDistinct(column, rsd), where)

@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 
 from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.bounded import Times
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.frequent import FrequentEnough, check_share, fraction, hit_type
 from lowwater.aggregates.holistic import as_lists, lengths
 from lowwater.aggregates.order import dense, is_ordered, keys, refuse
@@ -183,9 +184,9 @@ class ApproxHeavyHitters(BoundedOnly):
         return f"{self.name}({self.column}, {self.share})"
 
 
-def approx_heavy_hitters(column: str, share: float, max_map_size: int = 1024) -> Aggregate:
+def approx_heavy_hitters(column: str, share: float, max_map_size: int = 1024, *, where: str | None = None) -> Aggregate:
     """heavy_hitters with partials of bounded size.
 
     No value that has the share is missing. Counts can be too high by up to 3.5 / max_map_size of the rows.
     """
-    return ApproxHeavyHitters(column, share, max_map_size)
+    return filtered(ApproxHeavyHitters(column, share, max_map_size), where)

@@ -34,6 +34,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.bounded import Times, column_of
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.holistic import between, neighbours
 from lowwater.aggregates.order import floats, is_number, present, refuse
 from lowwater.aggregates.sketches import IMAGE, Ints, Sketch, Sketched
@@ -125,6 +126,6 @@ class ApproxQuantile(BoundedOnly):
         return f"{self.name}({self.column}, {self.q})"
 
 
-def approx_quantile(column: str, q: float, k: int = 200) -> Aggregate:
+def approx_quantile(column: str, q: float, k: int = 200, *, where: str | None = None) -> Aggregate:
     """About the value that a share q of the values does not exceed; double. A larger k is finer and keeps more."""
-    return ApproxQuantile(column, q, k)
+    return filtered(ApproxQuantile(column, q, k), where)

@@ -4,7 +4,7 @@ A description (`Aggregate`, frozen, printed by EXPLAIN) is bound to the schema o
 the kernel that works on whole columns:
 
     lift(values, time, group, n)   rows       -> one partial per group 0..n-1 (every group has at least one row);
-                                   `argument` takes the values from the rows
+                                   `Aggregate.argument` takes the values from the rows
     combine(partial, group, n)     partials   -> one partial per group 0..n-1
     merge(a, b)                    row by row: the partial of the union of two disjoint sets
     inverse(a, b)                  row by row: a without b, where b was merged into a (differential aggregates only)
@@ -21,16 +21,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.errors import UnknownColumn
-from lowwater.model.columns import whole
+from lowwater.model.columns import spelled, whole
 
 Group = npt.NDArray[np.intp]
 Column: TypeAlias = Any
@@ -82,11 +82,25 @@ class Aggregate(ABC):
     """The description of an aggregate: a function and its columns. `column` is the first one, None for count(*)."""
 
     column: str | None
+    naming: ClassVar[tuple[str, ...]] = ("column",)
+    """The fields that name columns, or several of them, in the order in which `argument` passes them to `lift`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns that the aggregate reads, in the order in which `argument` passes them to `lift`."""
-        return () if self.column is None else (self.column,)
+        """All columns that the aggregate reads."""
+        named = [getattr(self, field) for field in self.naming]
+        return tuple(name for one in named if one is not None for name in ((one,) if isinstance(one, str) else one))
+
+    def spelled(self, schema: pa.Schema) -> Self:
+        """The same aggregate with columns as the schema spells them. Unknown ones stay, for `bind` to refuse."""
+        own = {name: spelled(name, schema.names) or name for name in self.columns}
+        if all(name == column for name, column in own.items()):
+            return self
+        named: dict[str, Any] = {}
+        for field in self.naming:
+            one: Any = getattr(self, field)
+            named[field] = tuple(own[name] for name in one) if isinstance(one, tuple) else own.get(one)
+        return replace(self, **named)
 
     @property
     @abstractmethod
@@ -117,15 +131,22 @@ class Aggregate(ABC):
         """The type of its only column."""
         return next(iter(self.types_in(schema)), None)
 
+    def resolved(self, schema: pa.Schema) -> Aggregate:
+        """The aggregate over a relation of this schema: a filter on it finds its columns there."""
+        return self
+
+    def argument(self, rows: pa.Table) -> pa.Array | None:
+        """The argument of `lift`: the column, a struct of several columns, or None for count(*)."""
+        return together([whole(rows.column(name)) for name in self.columns], self.columns)
+
     def __str__(self) -> str:
         return f"{self.name}({', '.join(self.columns) or '*'})"
 
 
-def argument(aggregate: Aggregate, rows: pa.Table) -> pa.Array | None:
-    """The argument of `lift`: the column, a struct of several columns, or None for count(*)."""
-    columns = [whole(rows.column(name)) for name in aggregate.columns]
+def together(columns: Sequence[pa.Array], names: Sequence[str]) -> pa.Array | None:
+    """Columns as one argument of `lift`: the column, a struct of several, or None for none."""
     if len(columns) > 1:
-        return pa.StructArray.from_arrays(columns, names=list(aggregate.columns))
+        return pa.StructArray.from_arrays(columns, names=list(names))
     return columns[0] if columns else None
 
 

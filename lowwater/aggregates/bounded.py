@@ -4,7 +4,7 @@
     count            n                   +                      differences of prefix sums
     sum, avg of
       integers,
-      decimals       n, high, low        +, exact (words.py)    differences of prefix sums
+      decimals       n, words            +, exact (words.py)    differences of prefix sums
       doubles        n, total            +                      doubling: no subtraction, no cancellation
 
 Nulls are ignored, except by count(*). Without a value, the count is 0 and the other results are null.
@@ -32,6 +32,7 @@ import pyarrow as pa
 
 from lowwater.aggregates import words
 from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.order import floats, is_number, present, refuse
 from lowwater.aggregates.rollup import Columns, doubling, prefix
 
@@ -89,24 +90,23 @@ class Tally(Exact):
 
 
 class WholeTotal(Exact):
-    """n and the exact total, for sums and means of integers and decimals."""
+    """n and the exact total in words, for sums and means of integers and decimals."""
 
-    fields = (column_of("n", pa.int64()), column_of("high", pa.int64()), column_of("low", pa.int64()))
-
-    def __init__(self, result: pa.DataType, finish: Finish) -> None:
+    def __init__(self, of: pa.DataType, result: pa.DataType, finish: Finish) -> None:
+        names = ("highest", "higher", "high", "low") if words.is_wide(of) else ("high", "low")
+        self.fields = tuple(column_of(name, pa.int64()) for name in ("n", *names))
         self.result = result
         self.finish = finish
 
     def lift(self, values: pa.Array | None, time: Times, group: Group, n: int) -> Partial:
         assert values is not None
-        high, low = words.split(words.unscaled(values.drop_null()))
+        parts = words.parts(values.drop_null())
         group = group[present(values)]
         count = np.bincount(group, minlength=n).astype(np.int64, copy=False)
-        return self.settle((count, added(high, group, n), added(low, group, n)))
+        return self.settle((count, *(added(word, group, n) for word in parts)))
 
     def settle(self, sums: Columns) -> Columns:
-        n, high, low = sums
-        return n, *words.carry(high, low)
+        return sums[0], *words.carry(*sums[1:])
 
     def lower(self, partial: Partial) -> pa.Array:
         return self.finish(*partial)
@@ -183,12 +183,6 @@ class FullDifferential(Aggregate):
             raise refuse(str(self), type, "a column of integers, decimals or doubles")
         return type
 
-    def summable_in(self, schema: pa.Schema) -> pa.DataType:
-        type = self.number_in(schema)
-        if pa.types.is_decimal(type) and type.precision > words.DECIMAL_DIGITS:
-            raise refuse(str(self), type, f"decimals of at most {words.DECIMAL_DIGITS} digits (cast the column)")
-        return type
-
 
 @dataclass(frozen=True)
 class Count(FullDifferential):
@@ -204,13 +198,13 @@ class Sum(FullDifferential):
     name = "sum"
 
     def bind(self, schema: pa.Schema) -> Algebra:
-        type = self.summable_in(schema)
+        type = self.number_in(schema)
         if pa.types.is_floating(type):
             return FloatTotal(_total)
         if pa.types.is_integer(type):
-            return WholeTotal(pa.int64(), given(words.total_int64, label=str(self)))
-        wide = pa.decimal128(type.precision + 10, type.scale)
-        return WholeTotal(wide, given(words.total_decimal, type=wide))
+            return WholeTotal(type, pa.int64(), given(words.total_int64, label=str(self)))
+        wide = _longer(type, 10, 0)
+        return WholeTotal(type, wide, given(words.total_decimal, type=wide, label=str(self)))
 
 
 @dataclass(frozen=True)
@@ -218,25 +212,34 @@ class Avg(FullDifferential):
     name = "avg"
 
     def bind(self, schema: pa.Schema) -> Algebra:
-        type = self.summable_in(schema)
+        type = self.number_in(schema)
         if pa.types.is_floating(type):
             return FloatTotal(_mean)
         if pa.types.is_integer(type):
-            return WholeTotal(pa.float64(), words.mean_double)
-        fine = pa.decimal128(type.precision + 4, type.scale + 4)
-        return WholeTotal(fine, given(words.mean_decimal, type=fine))
+            return WholeTotal(type, pa.float64(), words.mean_double)
+        wide, fine = _longer(type, 10, 0), _longer(type, 4, 4)
+        return WholeTotal(type, fine, given(words.mean_decimal, total=wide, type=fine, label=str(self)))
 
 
-def count(column: str | None = None) -> Aggregate:
+def _longer(type: pa.DataType, digits: int, scale: int) -> pa.DataType:
+    """A decimal with so many more digits, and so many more behind the point; 38 at most, as in Spark."""
+    most = words.MOST_DIGITS
+    return pa.decimal128(min(most, type.precision + digits), min(most, type.scale + scale))
+
+
+def count(column: str | None = None, *, where: str | None = None) -> Aggregate:
     """The number of rows, or of rows where `column` is not null."""
-    return Count(column)
+    return filtered(Count(column), where)
 
 
-def sum(column: str) -> Aggregate:
-    """The sum: int64 for integers (an error beyond int64), double for doubles, decimal(p + 10, s) for decimal(p, s)."""
-    return Sum(column)
+def sum(column: str, *, where: str | None = None) -> Aggregate:
+    """The sum: int64 for integers, double for doubles, decimal(p + 10, s) for decimal(p, s), with 38 digits at most.
+
+    A sum that does not fit its type is an error, as it is for Spark in ANSI mode.
+    """
+    return filtered(Sum(column), where)
 
 
-def avg(column: str) -> Aggregate:
-    """The mean: double for integers and doubles, decimal(p + 4, s + 4) for decimal(p, s)."""
-    return Avg(column)
+def avg(column: str, *, where: str | None = None) -> Aggregate:
+    """The mean: double for integers and doubles, decimal(p + 4, s + 4) for decimal(p, s), with 38 digits at most."""
+    return filtered(Avg(column), where)

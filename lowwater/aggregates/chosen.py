@@ -26,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.holistic import Times, as_lists, lengths
 from lowwater.aggregates.order import keys, ordered_type, present, spread
 from lowwater.aggregates.ranks import largest
@@ -125,11 +126,7 @@ class ByAnother(BoundedOnly):
     """Base of these aggregates: `column` is shown, and rows are chosen by the column `by`."""
 
     by: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        assert self.column is not None
-        return (self.column, self.by)
+    naming = ("column", "by")
 
 
 @dataclass(frozen=True)
@@ -166,11 +163,11 @@ class TopRows(ByAnother):
         return f"top_k({self.by}, {self.k}, label={self.column})"
 
 
-def max_by(column: str, by: str) -> Aggregate:
+def max_by(column: str, by: str, *, where: str | None = None) -> Aggregate:
     """The value of a column in the row with the largest `by`; of several such rows, the largest value."""
-    return ChosenBy(column, by, largest=True)
+    return filtered(ChosenBy(column, by, largest=True), where)
 
 
-def min_by(column: str, by: str) -> Aggregate:
+def min_by(column: str, by: str, *, where: str | None = None) -> Aggregate:
     """The value of a column in the row with the smallest `by`; of several such rows, the smallest value."""
-    return ChosenBy(column, by, largest=False)
+    return filtered(ChosenBy(column, by, largest=False), where)

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
 from lowwater.aggregates.chosen import TopRows
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.holistic import Holistic, Lists, Times, as_lists, lengths
 from lowwater.aggregates.order import above, keys, ordered_type, present
 from lowwater.aggregates.ranks import largest
@@ -168,21 +169,21 @@ class TopK(BoundedOnly):
         return f"{self.name}({self.column}, {self.k})"
 
 
-def collect_list(column: str) -> Aggregate:
+def collect_list(column: str, *, where: str | None = None) -> Aggregate:
     """All values, by time and then by value."""
-    return Collect(column, "collect_list", distinct=False)
+    return filtered(Collect(column, "collect_list", distinct=False), where)
 
 
-def collect_set(column: str) -> Aggregate:
+def collect_set(column: str, *, where: str | None = None) -> Aggregate:
     """The distinct values, sorted."""
-    return Collect(column, "collect_set", distinct=True)
+    return filtered(Collect(column, "collect_set", distinct=True), where)
 
 
-def top_k(column: str, k: int, label: str | None = None) -> Aggregate:
+def top_k(column: str, k: int, label: str | None = None, *, where: str | None = None) -> Aggregate:
     """The k largest values, the largest first; NaN is larger than any number.
 
     With `label`, the k rows with the largest values: a list of (label, value), as in the three products of a category
     with the largest revenue, top_k("revenue", 3, label="product"). Of equal values, the largest label comes first.
     """
     values = TopK(column, k)
-    return values if label is None else TopRows(label, column, k)
+    return filtered(values if label is None else TopRows(label, column, k), where)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial, concat
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.holistic import Times, as_lists, lengths
 from lowwater.aggregates.order import Keys, begins, keys, ordered_type, present, spread
 from lowwater.aggregates.rollup import Columns, idempotent, prefix
@@ -206,11 +207,11 @@ def fraction(share: float) -> Fraction:
     return Fraction(str(share)).limit_denominator(FINEST)
 
 
-def mode(column: str) -> Aggregate:
+def mode(column: str, *, where: str | None = None) -> Aggregate:
     """The most frequent value, or the smallest of several. The type is that of the column."""
-    return Mode(column)
+    return filtered(Mode(column), where)
 
 
-def heavy_hitters(column: str, share: float) -> Aggregate:
+def heavy_hitters(column: str, share: float, *, where: str | None = None) -> Aggregate:
     """The values of at least this share of the rows, without nulls: a list of (value, count), largest count first."""
-    return HeavyHitters(column, share)
+    return filtered(HeavyHitters(column, share), where)

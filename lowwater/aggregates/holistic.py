@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.order import begins, floats, is_number, keys, ordered_type, present, refuse
 from lowwater.aggregates.ranks import smallest
 from lowwater.aggregates.sorting import by_group, offsets, sort_each
@@ -203,16 +204,16 @@ class CountDistinct(Holistic):
         return Distinct(ordered_type(str(self), self.type_in(schema)))
 
 
-def median(column: str) -> Aggregate:
+def median(column: str, *, where: str | None = None) -> Aggregate:
     """The middle value, or the mean of the two middle values; double."""
-    return Quantile(column, 0.5, "median")
+    return filtered(Quantile(column, 0.5, "median"), where)
 
 
-def quantile(column: str, q: float) -> Aggregate:
+def quantile(column: str, q: float, *, where: str | None = None) -> Aggregate:
     """The value that a share q of the values does not exceed, interpolated linearly; double."""
-    return Quantile(column, q, "quantile")
+    return filtered(Quantile(column, q, "quantile"), where)
 
 
-def count_distinct(column: str) -> Aggregate:
+def count_distinct(column: str, *, where: str | None = None) -> Aggregate:
     """The number of distinct values, without nulls."""
-    return CountDistinct(column)
+    return filtered(CountDistinct(column), where)

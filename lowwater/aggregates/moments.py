@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, Group, Partial
 from lowwater.aggregates.bounded import Doubles, FloatTotal, FullDifferential, Times, added, column_of
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.order import complete, floats, is_number, refuse
 from lowwater.aggregates.words import nullable
 
@@ -116,10 +117,7 @@ class Variance(FullDifferential):
 class CenterOfMass(FullDifferential):
     weight: str
     name = "center_of_mass"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*super().columns, self.weight)
+    naming = ("column", "weight")
 
     def bind(self, schema: pa.Schema) -> Algebra:
         for type in self.types_in(schema):
@@ -128,26 +126,26 @@ class CenterOfMass(FullDifferential):
         return Centre(_centre)
 
 
-def variance(column: str) -> Aggregate:
+def variance(column: str, *, where: str | None = None) -> Aggregate:
     """Sample variance, with divisor n - 1; null for a single value."""
-    return Variance(column, "variance", ddof=1, root=False)
+    return filtered(Variance(column, "variance", ddof=1, root=False), where)
 
 
-def var_pop(column: str) -> Aggregate:
+def var_pop(column: str, *, where: str | None = None) -> Aggregate:
     """Population variance, with divisor n."""
-    return Variance(column, "var_pop", ddof=0, root=False)
+    return filtered(Variance(column, "var_pop", ddof=0, root=False), where)
 
 
-def stddev(column: str) -> Aggregate:
+def stddev(column: str, *, where: str | None = None) -> Aggregate:
     """Square root of the sample variance; null for a single value."""
-    return Variance(column, "stddev", ddof=1, root=True)
+    return filtered(Variance(column, "stddev", ddof=1, root=True), where)
 
 
-def stddev_pop(column: str) -> Aggregate:
+def stddev_pop(column: str, *, where: str | None = None) -> Aggregate:
     """Square root of the population variance."""
-    return Variance(column, "stddev_pop", ddof=0, root=True)
+    return filtered(Variance(column, "stddev_pop", ddof=0, root=True), where)
 
 
-def center_of_mass(column: str, weight: str) -> Aggregate:
+def center_of_mass(column: str, weight: str, *, where: str | None = None) -> Aggregate:
     """sum(column * weight) / sum(weight), double; null if the weights add up to 0."""
-    return CenterOfMass(column, weight)
+    return filtered(CenterOfMass(column, weight), where)

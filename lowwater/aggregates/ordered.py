@@ -26,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, BoundedOnly, Group, Partial
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.order import Keys, keys, ordered_type, present, spread
 from lowwater.aggregates.rollup import Columns, idempotent, prefix
 
@@ -167,21 +168,21 @@ class Choice(BoundedOnly):
         return (Edge if self.by_time else Extreme)(type, Side(self.largest))
 
 
-def min(column: str) -> Aggregate:
+def min(column: str, *, where: str | None = None) -> Aggregate:
     """The smallest value; NaN only if all values are NaN."""
-    return Choice(column, "min", largest=False, by_time=False)
+    return filtered(Choice(column, "min", largest=False, by_time=False), where)
 
 
-def max(column: str) -> Aggregate:
+def max(column: str, *, where: str | None = None) -> Aggregate:
     """The largest value; NaN if there is one."""
-    return Choice(column, "max", largest=True, by_time=False)
+    return filtered(Choice(column, "max", largest=True, by_time=False), where)
 
 
-def first(column: str) -> Aggregate:
+def first(column: str, *, where: str | None = None) -> Aggregate:
     """The value at the smallest time, or the smallest of several such values."""
-    return Choice(column, "first", largest=False, by_time=True)
+    return filtered(Choice(column, "first", largest=False, by_time=True), where)
 
 
-def last(column: str) -> Aggregate:
+def last(column: str, *, where: str | None = None) -> Aggregate:
     """The value at the largest time, or the largest of several such values."""
-    return Choice(column, "last", largest=True, by_time=True)
+    return filtered(Choice(column, "last", largest=True, by_time=True), where)

@@ -46,6 +46,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, Differential, Group, Partial
 from lowwater.aggregates.bounded import Times, column_of
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.order import complete, spread
 from lowwater.aggregates.rollup import Columns, doubling, fold, scan
 from lowwater.aggregates.sorting import by_group
@@ -217,14 +218,11 @@ def _read_only(argument: Any) -> Any:
 class Udaf(Aggregate):
     others: tuple[str, ...]
     definition: UserAggregate
+    naming = ("column", "others")
 
     @property
     def name(self) -> str:
         return self.definition.name
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*super().columns, *self.others)
 
     @property
     def bounded(self) -> bool:
@@ -273,9 +271,9 @@ class Udaf(Aggregate):
         return hash(repr(self))
 
 
-def udaf(column: str | Sequence[str], definition: UserAggregate) -> Aggregate:
+def udaf(column: str | Sequence[str], definition: UserAggregate, *, where: str | None = None) -> Aggregate:
     """A user-defined aggregate. With several columns, rows in which one of them is null are ignored."""
     columns = (column,) if isinstance(column, str) else tuple(column)
     if not columns:
         raise BadAggregate("udaf() needs at least one column.")
-    return Udaf(columns[0], columns[1:], definition)
+    return filtered(Udaf(columns[0], columns[1:], definition), where)

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.base import Aggregate, Algebra, Partial
+from lowwater.aggregates.filtered import filtered
 from lowwater.aggregates.holistic import Holistic, Ints, Lists, lengths
 from lowwater.aggregates.order import keys, ordered_type
 from lowwater.aggregates.sorting import explode, offsets, sort_each
@@ -99,11 +100,13 @@ class UserFunction(Holistic):
         return f"holistic({self.column!r}, {self.called}, {self.result})"
 
 
-def holistic(column: str, function: Function, result: pa.DataType, name: str | None = None) -> Aggregate:
+def holistic(
+    column: str, function: Function, result: pa.DataType, name: str | None = None, *, where: str | None = None
+) -> Aggregate:
     """Calls a function on an Arrow array of all values. Plans and checkpoints identify the aggregate by its name."""
     if not callable(function):
         raise BadAggregate(f"holistic({column}) takes a function of an Arrow array, not {function!r}.")
     called = str(name or getattr(function, "__name__", "<lambda>"))
     if called == "<lambda>":
         raise BadAggregate(f"holistic({column}) needs name=, because its function has no name.")
-    return UserFunction(column, function, result, called)
+    return filtered(UserFunction(column, function, result, called), where)

@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 
 import lowwater.aggregates as aggregates
 from lowwater.aggregates.base import Aggregate
+from lowwater.aggregates.filtered import filtered
 from lowwater.errors import BadAggregate
 from lowwater.expressions.reading import Names
 
@@ -46,6 +47,12 @@ def aggregate_of(text: str) -> Aggregate:
         (call,) = Names().parse(text)
     except (SqlglotError, ValueError) as error:
         raise BadAggregate(f"agg() cannot read {text!r}; give an aggregate such as lw.sum('bytes').") from error
+    if isinstance(call, exp.Filter) and isinstance(call.expression, exp.Where):
+        return filtered(_called(call.this, text), call.expression.this.sql(Names))
+    return _called(call, text)
+
+
+def _called(call: Any, text: str) -> Aggregate:
     if not isinstance(call, exp.Anonymous):
         raise BadAggregate(f"agg() takes a call of an aggregate, as in sum(bytes), not {text!r}.")
     name = str(call.this).lower()

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import strategies as st
 
 import lowwater.aggregates as package
-from lowwater.aggregates.base import Aggregate, Algebra, argument, to_arrow
+from lowwater.aggregates.base import Aggregate, Algebra, to_arrow
 from lowwater.aggregates.order import is_number
 from lowwater.aggregates.user import UserAggregate
 from lowwater.errors import BadAggregate
@@ -92,7 +92,7 @@ def factories() -> dict[str, Callable[..., Aggregate]]:
     found: dict[str, Callable[..., Aggregate]] = {}
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         for name, function in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
-            here = function.__module__ == module.name and not name.startswith("_")
+            here = function.__module__ == module.name and name in package.__all__
             if here and function.__annotations__.get("return") == "Aggregate":
                 found[name] = function
     return found
@@ -137,7 +137,7 @@ class Stream:
         self.n = len(self.codes)
 
     def lift(self, name: str, kernel: Algebra, group: Any = None, n: int | None = None) -> Any:
-        values = argument(made(name), self.table)
+        values = made(name).argument(self.table)
         return kernel.lift(values, self.time, self.group if group is None else group, self.n if n is None else n)
 
     def finite(self, kind: str) -> Stream:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.expressions import Expression
 from lowwater.joins.count_join import CountJoin
+from lowwater.joins.mjoin import MJoin
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.ordered_join import OPIBJoin, OPOBJoin
 from lowwater.joins.pwjoin import PWJoin, pjoin
@@ -166,6 +167,18 @@ def joining(
     return open
 
 
+def oblivious(sides: int) -> Callable[[int, Store | None], Operator]:
+    """A join without a window. The laws draw any order of arrival, so the expected factor is above any of theirs."""
+
+    def open(place: int, store: Store | None) -> Operator:
+        on = (("ts",), ("k", "ts"))[place]
+        names = ("l", "r", "s")[:sides]
+        what = WindowJoin(tuple(JoinSide(n, SCHEMA, "ts", on) for n in names), (None,) * sides)
+        return MJoin(what, (10**6,) * sides, store=store)
+
+    return open
+
+
 def counting(window: tuple[Any, Any], store: Store | None) -> Operator:
     rows, waits = window
     sides = tuple(JoinSide(n, SCHEMA, "ts", ("k",)) for n in ("l", "r"))
@@ -199,6 +212,8 @@ RECIPES = [
     Recipe("oa-join, semi", OAJoin, joining(OAJoin, "semi"), band, ports=2),
     Recipe("oa-join, anti", OAJoin, joining(OAJoin, "anti"), band, ports=2),
     Recipe("oa-join of three", OAJoin, joining(OAJoin, sides=3), st.tuples(wait, wait, wait), ports=3),
+    Recipe("mjoin", MJoin, oblivious(2), st.integers(0, 1), ports=2),
+    Recipe("mjoin of three", MJoin, oblivious(3), st.integers(0, 1), ports=3),
     Recipe("pwjoin", PWJoin, joining(PWJoin), band | sliding, ports=2),
     Recipe("pwjoin, full", PWJoin, joining(PWJoin, "full"), band, ports=2),
     Recipe("pwjoin of three", PWJoin, joining(PWJoin, sides=3), st.tuples(wait, wait, wait), ports=3),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.aggregates.base import Differential, argument, concat, from_arrow, take, to_arrow
+from lowwater.aggregates.base import Differential, concat, from_arrow, take, to_arrow
 from lowwater.errors import BadAggregate
 from tests.laws.aggregates import (
     CASES,
@@ -137,7 +137,7 @@ def test_windows_of_many_groups_and_rows_are_what_their_panes_combine_to(name: s
     table = pa.table([values, values], schema_of(TYPES[kind][0]))
     cells, cell = np.unique(rng.integers(0, groups, rows) * panes + rng.integers(0, panes, rows), return_inverse=True)
     kernel = kernel_of(name, kind)
-    partial = kernel.lift(argument(made(name), table), rng.integers(0, 50, rows), cell, len(cells))
+    partial = kernel.lift(made(name).argument(table), rng.integers(0, 50, rows), cell, len(cells))
     first = np.maximum(cells - width + 1, cells // panes * panes)
     lo, hi = np.searchsorted(cells, first), np.arange(len(cells)) + 1
     at = np.concatenate([np.arange(i, j) for i, j in zip(lo, hi, strict=True)])
@@ -161,7 +161,7 @@ def test_bounded_partials_have_constant_size_and_holistic_ones_grow(name: str, k
         else:
             values = values.cast(type)
         table = pa.table([values, values], schema_of(type))
-        partial = kernel.lift(argument(made(name), table), np.arange(rows), np.zeros(rows, np.intp), 1)
+        partial = kernel.lift(made(name).argument(table), np.arange(rows), np.zeros(rows, np.intp), 1)
         return sum(to_arrow(c, f).nbytes for c, f in zip(partial, kernel.fields, strict=True))
 
     assert (size(90) == size(9)) is made(name).bounded

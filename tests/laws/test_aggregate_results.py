@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal, localcontext
@@ -210,8 +211,51 @@ def test_unknown_columns_and_impossible_quantiles_are_refused() -> None:
         made("sum").bind(pa.schema([("w", pa.int64())]))
     with pytest.raises(BadAggregate, match="between 0 and 1"):
         FACTORIES["quantile"]("v", q=1.5)
-    with pytest.raises(BadAggregate, match=r"at most 18 digits \(cast the column\)"):
-        made("sum").bind(pa.schema([("v", pa.decimal128(19, 0))]))
+
+
+def averaged(values: list[Decimal], scale: int) -> Decimal:
+    """Spark's avg: rounded to 39 digits behind the point, then to those of its type."""
+    with localcontext(prec=200):
+        quotient = (sum(values) / len(values)).quantize(Decimal("1e-39"), ROUND_HALF_UP)
+        return quotient.quantize(Decimal(1).scaleb(-min(38, scale + 4)), ROUND_HALF_UP)
+
+
+SHAPES = [(18, 18), (19, 0), (28, 10), (30, 28), (36, 2), (38, 0), (38, 10), (38, 34), (38, 36), (38, 38)]
+
+
+@pytest.mark.parametrize(("precision", "scale"), SHAPES)
+def test_totals_and_means_of_decimals_of_every_length_are_exact(precision: int, scale: int) -> None:
+    rng = random.Random(precision * 100 + scale)
+    type = pa.decimal128(precision, scale)
+    for _ in range(50):
+        most = 10 ** rng.randint(0, precision - 6)
+        values = [Decimal(rng.randint(-most, most)).scaleb(-scale) for _ in range(rng.randint(1, 20))]
+        group = np.zeros(len(values), np.int64)
+        with localcontext(prec=200):
+            total = sum(values)
+        for name, expected in (("sum", total), ("avg", averaged(values, scale))):
+            kernel = made(name).bind(pa.schema([("v", type)]))
+            found = kernel.lower(kernel.lift(pa.array(values, type), group, group, 1))
+            assert found.to_pylist() == [expected], (name, values)
+            assert found.type == kernel.result
+
+
+def test_a_total_of_decimals_may_pass_its_limit_on_the_way_and_not_at_the_end() -> None:
+    type = pa.decimal128(38, 2)
+    largest = Decimal("9" * 36 + ".99")
+    total, middle = (made(name).bind(pa.schema([("v", type)])) for name in ("sum", "avg"))
+    rows = np.arange(4)
+    partial = total.lift(
+        pa.array([largest, largest, largest.copy_negate(), largest.copy_negate()], type), rows, rows, 4
+    )
+    ends = np.array([4, 3]), np.array([0, 0])
+    assert total.roll(partial, ends[1], ends[0]).to_pylist() == [0, largest]
+    for kernel, at in ((total, slice(0, 2)), (total, slice(2, 4)), (middle, slice(0, 2))):
+        some = tuple(column[at] for column in partial)
+        with pytest.raises(BadAggregate, match=r"(sum|avg)\(v\) exceeds decimal\(38, 2\); cast the column to double"):
+            kernel.lower(kernel.combine(some, np.zeros(2, np.intp), 1))
+    with pytest.raises(BadAggregate, match=r"avg\(v\) exceeds decimal\(38, 6\)"):  # the total fits, the mean does not
+        middle.lower(tuple(column[:1] for column in partial))
 
 
 def test_doubling_keeps_the_order_of_rows() -> None:

@@ -13,7 +13,7 @@ import pytest
 from pyspark import cloudpickle
 
 import lowwater as lw
-from lowwater.aggregates.base import Differential, argument
+from lowwater.aggregates.base import Differential
 from lowwater.errors import BadAggregate
 
 SCHEMA = pa.schema([("v", pa.int64()), ("w", pa.float64()), ("k", pa.string())])
@@ -101,7 +101,7 @@ def test_several_columns_count_where_none_is_null() -> None:
     aggregate = lw.udaf(["v", "w"], covariance())
     rows = pa.table([[1, 2, 3, None], [2.0, 4.0, None, 9.0], list("aaaa")], SCHEMA)
     kernel = aggregate.bind(SCHEMA)
-    partial = kernel.lift(argument(aggregate, rows), TIME, TIME, 1)
+    partial = kernel.lift(aggregate.argument(rows), TIME, TIME, 1)
     assert kernel.lower(partial).to_pylist() == [0.5]
     assert (str(aggregate), aggregate.columns) == ("covariance(v, w)", ("v", "w"))
 
