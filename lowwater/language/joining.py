@@ -1,0 +1,319 @@
+"""Joins of a query: conditions become keys and a band of time, and windows of the inputs become their waits.
+
+l.k = r.k                                 a key                  r.ts BETWEEN l.ts AND l.ts + INTERVAL 1 HOUR   a band
+L [RANGE 3 minutes], R [RANGE 2 minutes]  a band                 L, R [RANGE TUMBLING 5 minutes]                a grid
+L [RANGE 100 rows], R [RANGE 50 rows]     counts of rows         WINDOW 1 min                                   a band
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from lowwater.language import trees
+from lowwater.language.bands import Band, band_of
+from lowwater.language.names import Field, Scope, about, identifier, refused, text_of
+from lowwater.language.windows import origin_of, range_of
+from lowwater.query.logical import Join
+from lowwater.query.window import rows_of
+from lowwater.relation import Relation, joined_relation
+
+
+@dataclass
+class Input:
+    """An input of FROM: its names, its window, and the table function that it is."""
+
+    scope: Scope
+    clause: trees.WindowClause | None = None
+    function: trees.TableFunction | None = None
+
+
+@dataclass
+class Condition:
+    """The conjuncts of ON and WHERE, sorted by what a join makes of them."""
+
+    keys: list[tuple[str, ...]] = field(default_factory=list)
+    null_safe: bool = False
+    band: Band = field(default_factory=Band)
+    rest: list[Any] = field(default_factory=list)
+
+
+def conjuncts(tree: Any) -> list[Any]:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if isinstance(tree, exp.And):
+        return [*conjuncts(tree.this), *conjuncts(tree.expression)]
+    return [] if tree is None else [tree]
+
+
+def sides_of(tree: Any, scopes: Sequence[Scope]) -> set[int]:
+    """Which inputs an expression reads. Unknown and ambiguous names are refused."""
+    found = set()
+    for column in tree.find_all(exp.Column):
+        own = [i for i, scope in enumerate(scopes) if scope.find(column)]
+        if len(own) > 1:
+            which = " or ".join(f"{scopes[i].find(column)[0].of}.{column.name}" for i in own)
+            raise refused(f"The name {text_of(column)!r} is ambiguous; write {which}.", column)
+        if not own:
+            Scope(scopes[0].relation, tuple(f for scope in scopes for f in scope.fields)).column(column)
+        found.update(own)
+    return found
+
+
+def sorted_out(trees_: Sequence[Any], left: Scope, right: Scope) -> Condition:
+    """What a join of two makes of each conjunct."""
+    found = Condition()
+    for tree in trees_:
+        both = sides_of(tree, (left, right)) == {0, 1}
+        if both and isinstance(tree, exp.EQ | exp.NullSafeEQ):
+            a, b = tree.this, tree.expression
+            if isinstance(a, exp.Column) and isinstance(b, exp.Column):
+                if not left.find(a):
+                    a, b = b, a
+                found.keys.append((left.column(a), right.column(b)))
+                found.null_safe |= isinstance(tree, exp.NullSafeEQ)
+                continue
+        if both and found.band.take(band_of(tree, left, right)):
+            continue
+        found.rest.append(tree)
+    return found
+
+
+MISSING = {"left": (1,), "right": (0,), "full": (0, 1)}
+"""The sides of a result of an outer join that can be missing."""
+
+
+def joined(
+    inputs: Sequence[Input],
+    how: str,
+    on: Sequence[Any],
+    within: trees.WithinWindow | None,
+    named: Set[tuple[str, str]] = frozenset(),
+) -> tuple[Scope, list[Any]]:
+    """Joins two inputs, or several on one key. Returns the conjuncts that are still to be tested, too.
+
+    `named` are the columns, each with its input, that the query names: a key of a missing side is null there.
+    """
+    if len(inputs) > 2:
+        return several(inputs, on, within)
+    left, right = inputs
+    found = sorted_out(on, left.scope, right.scope)
+    options = _windows(inputs, found.band, within)
+    if found.null_safe:
+        options["null_safe"] = True
+    if how != "inner" and found.rest:
+        paired = _pairs(inputs, found, options, how)
+        options["condition"] = " AND ".join(_wrapped(paired.text(one)) for one in found.rest)
+        found.rest = []
+    keys = [one[0] if len(set(one)) == 1 else one for one in found.keys]
+    if not keys:
+        raise refused(
+            f"The join of {left.scope.relation.name!r} and {right.scope.relation.name!r} has no key; compare columns "
+            "of both, as in ON l.k = r.k.",
+            on[0] if on else None,
+        )
+    sides = [
+        _with_copies(one.scope, {key[side] for key in found.keys}, named) if side in MISSING.get(how, ()) else one.scope
+        for side, one in enumerate(inputs)
+    ]
+    relation = sides[0].relation.join(sides[1].relation, on=keys, how=how, **options)
+    scope = _scope(relation, [Input(one) for one in sides])
+    shared = [Field("", one, one) for one in keys if isinstance(one, str) and len(MISSING.get(how, ())) == 2]
+    return Scope(scope.relation, (*scope.fields, *shared)), found.rest
+
+
+def _with_copies(scope: Scope, keys: Set[str], named: Set[tuple[str, str]]) -> Scope:
+    """A side that can be missing, with copies of the keys that the query names: the join has one column for both."""
+    fields = []
+    relation = scope.relation
+    for one in scope.fields:
+        if one.column in keys and named & {(one.of.lower(), one.name.lower()), (one.of.lower(), "*")}:
+            copy = f"{one.of}.{one.name}"
+            relation = relation.with_column(copy, text_of(exp.Column(this=identifier(one.column))))
+            one = Field(one.of, one.name, copy, copied=True)
+        fields.append(one)
+    return Scope(relation, tuple(fields))
+
+
+def several(inputs: Sequence[Input], on: Sequence[Any], within: trees.WithinWindow | None) -> tuple[Scope, list[Any]]:
+    """An inner join of several: in one operator if one key equates all, else one after the other."""
+    scopes = [one.scope for one in inputs]
+    classes: list[dict[int, str]] = []
+    rest = []
+    for tree in on:
+        columns = (
+            [one for one in (tree.this, tree.expression) if isinstance(one, exp.Column)]
+            if isinstance(tree, exp.EQ)
+            else []
+        )
+        ends = {next(iter(sides_of(one, scopes))): one for one in columns}
+        if len(ends) < 2:
+            rest.append(tree)
+            continue
+        own = {i: scopes[i].column(column) for i, column in ends.items()}
+        touching = [c for c in classes if any(c.get(i) == name for i, name in own.items())]
+        merged = dict(own)
+        for one in touching:
+            merged |= one
+            classes.remove(one)
+        classes.append(merged)
+    complete = [one for one in classes if len(one) == len(inputs)]
+    if len(complete) == len(classes) == 1 and not any(
+        sides_of(one, scopes) - {0} and len(sides_of(one, scopes)) > 1 and band_of(one, *_two(one, scopes))
+        for one in rest
+    ):
+        (keys,) = complete
+        waits = _waits(inputs, within)
+        key = tuple(keys[i] for i in range(len(inputs)))
+        relation = joined_relation(
+            [one.relation for one in scopes], [key if len(set(key)) > 1 else key[0]], waits, "inner"
+        )
+        return _scope(relation, inputs), rest
+    return _folded(inputs, on, within)
+
+
+def _two(tree: Any, scopes: Sequence[Scope]) -> tuple[Scope, Scope]:
+    a, b = sorted(sides_of(tree, scopes))[:2]
+    return scopes[a], scopes[b]
+
+
+def _folded(inputs: Sequence[Input], on: Sequence[Any], within: trees.WithinWindow | None) -> tuple[Scope, list[Any]]:
+    left, left_on = inputs[0], list(on)
+    for right in inputs[1:]:
+        known = (left.scope, right.scope)
+        names = {one.of.lower() for scope in known for one in scope.fields}
+        ready: list[Any] = []
+        later: list[Any] = []
+        for tree in left_on:
+            mine = all(
+                (not c.table and any(s.find(c) for s in known)) or c.table.lower() in names
+                for c in tree.find_all(exp.Column)
+            )
+            (ready if mine else later).append(tree)
+        scope, rest = joined((left, right), "inner", ready, within)
+        left, left_on = Input(scope), [*later, *rest]
+    return left.scope, left_on
+
+
+def _windows(inputs: Sequence[Input], band: Band, within: trees.WithinWindow | None) -> dict[str, Any]:
+    """The options of join() that the windows of the inputs, the conditions on times and WINDOW give."""
+    left, right = inputs
+    clauses = (left.clause, right.clause)
+    refuse_parts(inputs)
+    if band.given:
+        extra = next((one for one in (*clauses, within) if one is not None), None)
+        if extra is not None:
+            raise refused("The join has a window and a condition on times; leave one of them out.", extra)
+        return band.options(left.scope.relation, right.scope.relation)
+    if within is not None:
+        if any(one is not None for one in clauses):
+            raise refused("The join has windows on its inputs and WINDOW; leave one of them out.", within)
+        return {"within": within.this.text}
+    shared = clauses[1] if clauses[0] is None else None
+    if shared is not None and (shared.args.get("tumbling") or shared.args.get("slide") is not None):
+        options = {"window": shared.args["range"].text}
+        if shared.args.get("slide") is not None:
+            options["slide"] = shared.args["slide"].text
+        if shared.args.get("origin") is not None:
+            options["origin"] = origin_of(shared.args["origin"])
+        return options | _over(inputs, (shared, shared))
+    if clauses == (None, None):
+        return {}
+    if shared is not None:
+        clauses = (shared, shared)
+    for one in clauses:
+        if one is not None and (one.args.get("tumbling") or one.args.get("slide") is not None or one.args.get("all")):
+            raise refused(
+                "The window of one input of a join has a RANGE alone; write RANGE TUMBLING or SLIDE behind the last "
+                "input, for all of them.",
+                one,
+            )
+    for one in clauses:
+        if one is not None and one.args.get("origin") is not None:
+            raise refused("ORIGIN is for RANGE TUMBLING and SLIDE; a window of RANGE alone moves with the rows.", one)
+    spans = [None if one is None or one.args.get("range") is None else range_of(one) for one in clauses]
+    counts = tuple(None if span is None else rows_of(span) for span in spans)
+    options = _over(inputs, clauses)
+    if counts != (None, None):
+        options["rows"] = counts
+        spans = [None if count is not None else span for span, count in zip(spans, counts, strict=True)]
+    if any(span is not None for span in spans) or counts == (None, None):
+        wait_left, wait_right = spans
+        same = wait_left == wait_right and wait_left is not None
+        options["within"] = wait_left if same else (None if wait_right is None else f"-{wait_right}", wait_left)
+    return options
+
+
+def refuse_parts(inputs: Sequence[Input]) -> None:
+    """Refuses parts of windows that are for aggregates and that a join does not have."""
+    for one in inputs:
+        if one.function is not None:
+            raise refused(
+                f"{one.function.this.upper()} is a window to aggregate over; for a join write "
+                "[RANGE TUMBLING 1 minute] behind its last input.",
+                one.function,
+            )
+        if one.clause is not None:
+            for part, word in (("pa", "PA"), ("rattr", "RATTR"), ("sattr", "SATTR"), ("period", "PERIOD")):
+                if one.clause.args.get(part):
+                    raise refused(f"The window of a join has no {word}; leave it out.", one.clause)
+
+
+def _over(inputs: Sequence[Input], clauses: Sequence[trees.WindowClause | None]) -> dict[str, Any]:
+    """The times that the windows name, if they are others than the default ones."""
+    names = []
+    for one, clause in zip(inputs, clauses, strict=True):
+        wa = clause.args.get("wa") if clause is not None else None
+        column = one.scope.column(wa) if isinstance(wa, exp.Column) else None
+        names.append(None if column == one.scope.relation.progress else column)
+    return {} if names == [None] * len(names) else {"over": tuple(names)}
+
+
+def _waits(inputs: Sequence[Input], within: trees.WithinWindow | None) -> Any:
+    if within is not None:
+        return within.this.text
+    refuse_parts(inputs)
+    clauses = [one.clause for one in inputs]
+    if all(one is None for one in clauses):
+        return None
+    if all(one is None for one in clauses[:-1]):
+        clauses = [clauses[-1]] * len(inputs)
+    for one in clauses:
+        if one is not None and (
+            one.args.get("tumbling") or one.args.get("slide") is not None or one.args.get("range") is None
+        ):
+            raise refused("A join of several inputs has windows of a RANGE alone; join two at a time for others.", one)
+    return [None if one is None else range_of(one) for one in clauses]
+
+
+def _wrapped(text: str) -> str:
+    return f"({text})" if " OR " in text else text
+
+
+def _scope(relation: Relation, inputs: Sequence[Input]) -> Scope:
+    """The names behind a join: each input's columns, under the names that the join gives them."""
+    node = relation.node
+    assert isinstance(node, Join)
+    what = node.plain
+    columns = what.columns
+    fields = []
+    for side, one in enumerate(inputs):
+        if what.one_sided and side:
+            continue
+        made = {c.of: c.name for c in columns if c.side in (None, side)}
+        fields += [replace(f, column=made[f.column]) for f in one.scope.fields if f.column in made]
+    if what.grid is not None:
+        fields += [Field("", name, name) for name in ("window_start", "window_end")]
+    return Scope(relation, tuple(fields))
+
+
+def _pairs(inputs: Sequence[Input], found: Condition, options: dict[str, Any], how: str) -> Scope:
+    """The names inside a condition: those of an inner join of the same inputs."""
+    left, right = (one.scope.relation for one in inputs)
+    keys = [one[0] if len(set(one)) == 1 else one for one in found.keys]
+    with about(found.rest[0]):
+        pairs = left.join(right, on=keys, **options)
+    return _scope(pairs, inputs)
