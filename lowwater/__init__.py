@@ -39,8 +39,9 @@ from lowwater.declare import open_stream
 from lowwater.errors import LowwaterError
 from lowwater.model.ticks import Length
 from lowwater.operators.flush import lazy_flush, slow_flush
-from lowwater.query.disorder import Disorder, delay, delay_rows, idle, learned, ordered, punctuated
-from lowwater.relation import Relation, joined_relation
+from lowwater.query.disorder import Disorder, delay, delay_rows, idle, learned, measured, ordered, punctuated
+from lowwater.query.oblivious_options import Expect, expect
+from lowwater.relation import Relation, joined_relation, oblivious_relation
 
 __version__ = "0.1.0"
 
@@ -68,6 +69,7 @@ __all__ = [
     "count_distinct",
     "delay",
     "delay_rows",
+    "expect",
     "first",
     "heavy_hitters",
     "holistic",
@@ -78,16 +80,19 @@ __all__ = [
     "learned",
     "max",
     "max_by",
+    "measured",
     "median",
     "min",
     "min_by",
     "mode",
+    "oblivious_join",
     "ordered",
     "parquet_files",
     "punctuated",
     "quantile",
     "rescale",
     "slow_flush",
+    "sql",
     "stddev",
     "stddev_pop",
     "stream",
@@ -126,6 +131,38 @@ def join(relations: Sequence[Relation], on: Any, within: Any = None, how: str = 
     return joined_relation(tuple(relations), on, within, how, **options)
 
 
+def sql(text: str, /, **streams: Any) -> Relation:
+    """The relation of a query in the language of the papers (docs/language.md), over streams by name.
+
+    Streams that the text declares by CREATE STREAM are generated, or read from files, in this process.
+
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"ts": [1, 2, 11, 3], "k": ["a", "a", "b", "a"]})
+    >>> Main = stream(rows, progress="ts", disorder=10)
+    >>> counts = sql("SELECT k, count(*) [RANGE 10, WA ts] AS n FROM Main GROUP BY k", Main=Main)
+    >>> [tuple(row.values()) for row in counts.collect().to_pylist()]
+    [(0, 10, 'a', 3), (10, 20, 'b', 1)]
+    """
+    from lowwater.backends.opened import opened
+    from lowwater.language import sql as relation
+
+    return relation(text, streams, opened)
+
+
+def oblivious_join(relations: Sequence[Relation], on: Any, expect: Expect = None) -> Relation:
+    """An inner join of two relations or more on a key that progresses, without a window.
+
+    The buffers are sized by the data: by the disorder that is expected of each stream, or that is measured while the
+    query runs. Streams need no declared disorder; disorder=lw.measured() is enough.
+
+    on       the key: a column of all, several, or tuples of names. One column must progress on all relations
+    expect   lw.expect(scrambling=...) of all relations, or one per name of a relation; others are measured
+
+    If what is expected holds, no result is lost. Rows of which results may be lost go to the late output.
+    """
+    return oblivious_relation(tuple(relations), on, expect)
+
+
 def stream(
     data: Any,
     *,
@@ -142,7 +179,8 @@ def stream(
     A table is an Arrow table, a list of dicts, a pandas or Polars frame, or a schema alone, for rows that are pushed.
 
     progress   the column on which the stream progresses and that windows are over
-    disorder   how late rows can be: a length such as "5 seconds", or ordered(), delay_rows(), learned(), punctuated()
+    disorder   how late rows can be: a length such as "5 seconds", or ordered(), delay_rows(), learned(), punctuated();
+               measured() if that is not known, for oblivious_join()
     source     a column whose values are the sources; each source has its own low-watermark, and the slowest counts
     sources    sources that count from the start; other sources count from their first row
     idle       when the clock can advance a source that has fallen silent

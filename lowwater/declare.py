@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from lowwater.errors import BadProgress, LowwaterError, UnknownColumn
+from lowwater.model.columns import spelled
 from lowwater.model.progress import declared_names
 from lowwater.model.ticks import Length, Ticks
 from lowwater.plan.inputs import Input
@@ -28,6 +30,8 @@ def open_stream(
     groups: str | None = None,
 ) -> Relation:
     """A stream over a backend's frame; see `lowwater.stream`."""
+    known = frame.schema.names
+    progress, source = (one and (spelled(one, known) or one) for one in (progress, source))
     field = progress_field(frame.schema, progress, name)
     ticks = Ticks(field.type)
     if disorder is None:
@@ -38,16 +42,18 @@ def open_stream(
     how = disorder if isinstance(disorder, Disorder) else delay(disorder)
     named = [source] if source else []
     if how.punctuation is not None:
+        when, upto = (spelled(one, known) or one for one in (how.punctuation.when, how.punctuation.upto))
+        how = replace(how, punctuation=replace(how.punctuation, when=when, upto=upto))
+        assert how.punctuation is not None
         named += [how.punctuation.when, how.punctuation.upto]
-        upto = how.punctuation.upto
-        given = frame.schema.field(upto).type if upto in frame.schema.names else field.type
+        given = frame.schema.field(upto).type if upto in known else field.type
         if given != field.type:
             raise BadProgress(
                 f"Punctuation column {upto!r} must have the type of {progress!r}, {field.type}, not {given}."
             )
     for column in named:
-        if column not in frame.schema.names:
-            raise UnknownColumn(column, frame.schema.names, f"stream {name!r}")
+        if column not in known:
+            raise UnknownColumn(column, known, f"stream {name!r}")
     if how.punctuation is not None and not pa.types.is_boolean(frame.schema.field(how.punctuation.when).type):
         given = frame.schema.field(how.punctuation.when).type
         raise BadProgress(f"Punctuation column {how.punctuation.when!r} must be boolean, not {given}.")
@@ -59,5 +65,7 @@ def open_stream(
     waited = declared_names(sources, frame.schema.field(source).type) if source is not None else ()
     skewed = groups == "skewed"
     assert progress is not None
-    declared = Input(name, progress, how.policy(ticks), source, waited, resolved, how.punctuation, skewed)
+    declared = Input(
+        name, progress, how.policy(ticks), source, waited, resolved, how.punctuation, skewed, groups is None
+    )
     return Relation(Scan(declared, progress, frame), name)

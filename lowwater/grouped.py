@@ -35,8 +35,7 @@ class Grouped:
 
     def group_by(self, *columns: str | Sequence[str]) -> Grouped:
         """One result per window and value of these columns. Null is a value."""
-        by = names(*columns)
-        self._of._known(by, "group_by()")
+        by = self._of._known(names(*columns), "group_by()")
         if self._partitioned:
             raise BadWindow(
                 "group_by() would split windows that rows of a partition define; name the columns in partition_by= "
@@ -97,12 +96,13 @@ class Grouped:
                 )
         if not aggregates:
             raise BadAggregate("agg() needs at least one aggregate, as in agg(n=lw.count()).")
-        computed = {name: self._aggregate(name, given) for name, given in aggregates.items()}
+        schema = self._of.node.schema
+        computed = {name: self._aggregate(name, given).spelled(schema) for name, given in aggregates.items()}
         return self._aggregated(computed, strategy, late, table)
 
     def _aggregate(self, name: str, given: Any) -> Aggregate:
         if isinstance(given, Aggregate):
-            return given
+            return given.resolved(self._of.node.schema)
         call = self._of.node.backend.call_of(given)
         if call is None:
             raise BadAggregate(
@@ -110,7 +110,7 @@ class Grouped:
             )
         from lowwater.query.called import aggregate_of  # imports a parser, which workers of Spark do not need
 
-        return aggregate_of(call)
+        return aggregate_of(call).resolved(self._of.node.schema)
 
     def _aggregated(self, aggregates: dict[str, Aggregate], strategy: str, late: str, table: int | None) -> Relation:
         named = tuple(aggregates.items())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +28,22 @@ class SourceProgress:
     rows: int
     holds_back: bool = False
     """Whether its low-watermark is the minimum, so that all other sources wait for it."""
+    low_watermark_time: datetime | None = None
+    """The low-watermark, if the stream progresses on a timestamp; None before any progress and at the end."""
+    largest_seen_time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class InputDisorder:
+    """The disorder of one input in its last rows, over all its sources in order of arrival (model/monitors.py)."""
+
+    input: str
+    scrambling_factor: int
+    """k of WO 2.2, rounded up: in large micro-batches by up to two 1024ths of a run."""
+    late_by: int
+    """The largest lateness in ticks, rounded up in the same way."""
+    suggested: str | int
+    """The smallest round `disorder=` under which none of these rows would have been late."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,12 @@ class Sources:
         """The table of each input, by its name."""
         return {_input(table): table for table in self.inputs}
 
+    @property
+    def disorder(self) -> list[InputDisorder]:
+        """The disorder of the inputs that have sent rows."""
+        each = [(_input(table), json.loads(table.schema.metadata[b"disorder"])) for table in self.inputs]
+        return [InputDisorder(name, *found) for name, (rows, *found) in each if rows]
+
     @cached_property
     def objects(self) -> list[SourceProgress]:
         return [
@@ -71,6 +94,8 @@ class Sources:
                 _shown(row["largest_seen"]),
                 row["rows"],
                 row["bound"] == self.least,
+                _time(row["low_watermark"]),
+                _time(row["largest_seen"]),
             )
             for table in self.inputs
             for row in table.to_pylist()
@@ -89,6 +114,16 @@ class Sources:
         return min(lows, key=lambda low: low[0])[1] if lows else None
 
     @property
+    def low_watermark_time(self) -> datetime | None:
+        """The low-watermark of the slowest input, if that progresses on a timestamp; None also at the end."""
+        if not self.inputs:
+            return None
+        slowest = min(self.inputs, key=lambda table: json.loads(table.schema.metadata[b"low"])[0])
+        timed = pa.types.is_timestamp(slowest.schema.field("low_watermark").type)
+        text = self.low_watermark if timed else None
+        return None if text is None or text == "end" else datetime.fromisoformat(text)
+
+    @property
     def held_back_by(self) -> str | None:
         """The first source at the minimum. Reads only columns and creates no objects."""
         if self.least is None:
@@ -104,6 +139,10 @@ class Sources:
 def _input(table: pa.Table) -> str:
     name: bytes = table.schema.metadata[b"input"]
     return name.decode()
+
+
+def _time(value: object) -> datetime | None:
+    return value if isinstance(value, datetime) else None
 
 
 def _shown(value: object) -> str | None:
@@ -124,10 +163,17 @@ class OperatorMetrics:
     state_rows: int = 0
     state_bytes: int = 0
     ended_values: int = 0
+    nanoseconds: int = field(default=0, compare=False)
+    """Time at work, over all shards: since the start in this process, on Spark in the last micro-batch."""
+    over_bound: int = field(default=0, compare=False)
+    """Shards that hold more than the bound of `explain()` allows. On Spark only counted where it is asked for."""
 
 
 SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
-"""The metrics of an operator that are summed over shards."""
+"""The metrics of an operator that are summed over shards, and over operators for the query."""
+MEASURED = ("nanoseconds", "over_bound")
+"""The metrics of an operator that are summed over shards alone."""
+PER_OPERATOR = (*SUMMED, *MEASURED)
 
 
 @dataclass(frozen=True)
@@ -163,13 +209,23 @@ class Metrics:
         return self.by_source.objects
 
     @property
+    def low_watermark_time(self) -> datetime | None:
+        """The low-watermark as a datetime, as those of `sources`. None before any progress and at the end."""
+        return self.by_source.low_watermark_time
+
+    @property
+    def disorder(self) -> list[InputDisorder]:
+        """How disordered each input is, and a `disorder=` that fits it."""
+        return self.by_source.disorder
+
+    @property
     def held_back_by(self) -> str | None:
         """The source that all others wait for: the first one at the minimum. None if all sources have ended."""
         return self.by_source.held_back_by
 
     def numbers(self) -> dict[str, Any]:
         """All metrics except those of sources, as plain values."""
-        named = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "by_source"}
+        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "by_source"}
         operators = [asdict(operator) for operator in self.operators]
         return named | {"operators": operators, "held_back_by": self.held_back_by}
 
@@ -192,7 +248,7 @@ class Metrics:
         for shard in shards:
             for one in shard.operators:
                 known = together.get(one.number, OperatorMetrics(one.number, one.name))
-                sums = {name: getattr(known, name) + getattr(one, name) for name in SUMMED}
+                sums = {name: getattr(known, name) + getattr(one, name) for name in PER_OPERATOR}
                 together[one.number] = OperatorMetrics(one.number, one.name, **sums)
         inputs: dict[str, pa.Table] = {}
         for shard in shards:

@@ -24,21 +24,30 @@ import pyarrow as pa
 
 from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
 from lowwater.grouped import Grouped, names
+from lowwater.model.columns import spelled
+from lowwater.model.report import DisorderReport
 from lowwater.model.text import table_lines
 from lowwater.model.ticks import Length, Ticks
 from lowwater.plan.inputs import Ends
 from lowwater.plan.plan import Plan
 from lowwater.query import shown
-from lowwater.query.explain import explain
+from lowwater.query.analyzed import analyzed
+from lowwater.query.described import describe
+from lowwater.query.explain import explained
 from lowwater.query.frame import RowFunction
 from lowwater.query.join_options import joined
 from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Project, Union
+from lowwater.query.measured import disorder_report
+from lowwater.query.oblivious_options import Expect, measured_key, oblivious
 from lowwater.query.planner import Planned, plan
 from lowwater.query.refuse import refuse_time
 from lowwater.query.refuse_steps import refuse_column, refuse_ending, refuse_function, refuse_selection, refuse_union
 from lowwater.query.window import over_of, time_of, window_of
 from lowwater.windows.context_aware import Session
 from lowwater.windows.context_free import ContextFree
+
+MARKS = ("lw_left", "lw_right")
+"""Columns that mark the sides of a join which shows them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +89,17 @@ class Relation:
 
         A time plus a constant progresses as that time does. Behind a join, so do `greatest` and `least` of its times.
         """
-        refuse_column(self.node, name)
-        return self._of(Derive(self.node, name, self._text(expression, "with_column()")))
+        before = spelled(name, self.node.schema.names) or name
+        refuse_column(self.node, before)
+        made = Derive(self.node, name, self._text(expression, "with_column()"))
+        if before == name:
+            return self._of(made)
+        shown = self.node.properties.visible.names  # a column whose name differs in case only is replaced, as by Spark
+        return self._of(Project(made, tuple(name if column == before else column for column in shown)))
 
     def select(self, *columns: str | Sequence[str]) -> Relation:
         """Keeps some columns. Of a stream, the columns that progress is learned from must be among them."""
-        kept = names(*columns)
-        self._known(kept, "select()")
+        kept = self._known(names(*columns), "select()")
         refuse_selection(self.node, kept)
         return self._of(Project(self.node, kept))
 
@@ -107,8 +120,7 @@ class Relation:
     def distinct(self, *columns: str | Sequence[str]) -> Relation:
         """Each row once, or each combination of these columns once. One of the columns must progress."""
         before = self.node.properties
-        on = names(*columns) or tuple(before.visible.names)
-        self._known(on, "distinct()")
+        on = self._known(names(*columns), "distinct()") or tuple(before.visible.names)
         times = sorted((p for p in before.progress if p.attribute in on), key=lambda p: p.nullable)
         if not times:
             raise BadProgress(
@@ -123,8 +135,7 @@ class Relation:
         In order of time, a row survives if no survivor with its key is at most `within` before it. Of rows with one key
         and one time the smallest by value survives. A row leaves as soon as progress proves that it survives.
         """
-        columns = names(on)
-        self._known(columns, "drop_duplicates(on=)")
+        columns = self._known(names(on), "drop_duplicates(on=)")
         time = time_of(self.node.properties, None, "drop_duplicates() would not decide")
         ticks = Ticks(self.node.schema.field(time).type)
         if within is None and time not in columns:
@@ -160,8 +171,7 @@ class Relation:
         `partition_by` makes each key a stream of its own. Rows are counted in `order` of "time" or "arrival": by time
         within partitions, by arrival without.
         """
-        partition = names(partition_by)
-        self._known(partition, "partition_by=")
+        partition = self._known(names(partition_by), "partition_by=")
         time = time_of(self.node.properties, over)
         ticks = Ticks(self.node.schema.field(time).type)
         window, anchored = window_of(ticks, range, slide, origin, period, bool(partition), order)
@@ -188,8 +198,7 @@ class Relation:
         rows=(3, 2) is ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING, range=("1 minute", "0 seconds") the same over time;
         None is UNBOUNDED. Results are the rows, each with the aggregates of its window.
         """
-        partition = names(partition_by)
-        self._known(partition, "partition_by=")
+        partition = self._known(names(partition_by), "partition_by=")
         time = time_of(self.node.properties)
         ticks = Ticks(self.node.schema.field(time).type)
         window = over_of(ticks, rows, range)
@@ -198,9 +207,7 @@ class Relation:
 
     def group_by(self, *columns: str | Sequence[str]) -> Grouped:
         """A group-by without a window. A group is answered when punctuation proves that it is complete."""
-        by = names(*columns)
-        self._known(by, "group_by()")
-        return Grouped(self, None, None, True, by)
+        return Grouped(self, None, None, True, self._known(names(*columns), "group_by()"))
 
     groupBy = group_by
 
@@ -222,7 +229,7 @@ class Relation:
         return self._ending(Ends(column, when, None if range is not None else value or column, low, high))
 
     def _ending(self, ends: Ends) -> Relation:
-        self._known([ends.attribute, *ends.columns], "unique() or ends()")
+        ends = ends.spelled(lambda column: self._known([column], "unique() or ends()")[0])
         refuse_ending(self.node.properties, ends)
         return self._of(Ending(self.node, ends))
 
@@ -246,10 +253,16 @@ class Relation:
         per_key    whether rows are counted per key or over the whole stream
         condition  Spark SQL, or a function of an Arrow table of pairs, that must hold as well
         null_safe  whether null keys match each other
+        side       of an outer join: the name of a column that has "both", or "left" or "right" for a row alone
 
-        A key column that progresses on both sides, such as window_start of two aggregations, needs no `within`.
+        A key column that progresses on both sides, such as window_start of two aggregations, needs no `within`. If the
+        disorder of a stream is measured() only, the join is an `oblivious_join`.
         """
         return joined_relation((self, other), on, within, how, **options)
+
+    def disorder_report(self) -> DisorderReport:
+        """Measures the disorder of a finite input, and suggests a `disorder=` under which no row is late."""
+        return disorder_report(self.name, self.node)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -261,9 +274,18 @@ class Relation:
     def plan(self) -> Plan:
         return self.planned.plan
 
-    def explain(self) -> str:
-        """The plan as text: operators and stages, the reason for each choice, and an upper bound on the state."""
-        return explain(plan(self.node, late=False).plan)
+    def explain(self, format: str = "text", analyze: bool = False, seconds: float | None = None) -> str:
+        """The plan: operators and stages, the reason for each choice, and an upper bound on the state.
+
+        format   text, json, dot (for Graphviz) or svg (a picture)
+        analyze  runs the query too; adds rows, late rows, time and state of each operator, and whether its bound held
+        seconds  for how long a query over a stream runs then; by default until all rows that are there are read
+        """
+        found = plan(self.node, late=False).plan
+        described = describe(found)
+        if analyze:
+            described = analyzed(described, found, self.node.backend.analyze(self.node, seconds))
+        return explained(described, format)
 
     def collect(self, **options: Any) -> pa.Table:
         """All results of a finite input as an Arrow table, sorted by window and group, or of a join by time and key."""
@@ -339,10 +361,13 @@ class Relation:
             return expression
         return self.node.backend.text_of(expression, self.node.schema, role)
 
-    def _known(self, columns: Sequence[str], where: str) -> None:
-        for column in columns:
-            if column not in self.node.schema.names:
+    def _known(self, columns: Sequence[str], where: str) -> tuple[str, ...]:
+        """The columns in the spelling that they have. Refuses those that the relation lacks."""
+        found = [(column, spelled(column, self.node.schema.names)) for column in columns]
+        for column, own in found:
+            if own is None:
                 raise UnknownColumn(column, self.schema.names, where)
+        return tuple(own for _, own in found if own is not None)
 
 
 def joined_relation(relations: Sequence[Relation], on: Any, within: Any, how: str, **options: Any) -> Relation:
@@ -352,6 +377,33 @@ def joined_relation(relations: Sequence[Relation], on: Any, within: Any, how: st
     for relation in relations:
         if not isinstance(relation, Relation):
             raise LowwaterError(f"join() takes streams, as lw.stream() makes them, not {type(relation).__name__}.")
+    side = options.pop("side", None)
+    if side is not None:
+        return _with_side(relations, side, on, within, how, **options)
+    if within is None and how == "inner" and not options and measured_key([r.node for r in relations], on):
+        return oblivious_relation(relations, on, None)
     node = joined([(r.name, r.node) for r in relations], on, within, how, **options)
     node.refuse()
+    return relations[0]._of(node, "_".join(r.name for r in relations))
+
+
+def _with_side(relations: Sequence[Relation], side: str, on: Any, within: Any, how: str, **options: Any) -> Relation:
+    """An outer join with a column that says which sides a row has: each side is marked, and a missing one is null."""
+    if how not in ("left", "right", "full"):
+        raise LowwaterError(f"join(side=) is for outer joins, where a side can be missing, not for how={how!r}.")
+    if side in {name for relation in relations for name in relation.schema.names}:
+        raise LowwaterError(f"join(side={side!r}) would hide a column of that name; choose another name.")
+    marked = [one.with_column(mark, "true") for one, mark in zip(relations, MARKS, strict=True)]
+    made = joined_relation(marked, on, within, how, **options)
+    left, right = MARKS
+    case = f"CASE WHEN {right} IS NULL THEN 'left' WHEN {left} IS NULL THEN 'right' ELSE 'both' END"
+    shown = [name for name in made.schema.names if name not in MARKS]
+    return made.with_column(side, case).select(*shown, side)
+
+
+def oblivious_relation(relations: Sequence[Relation], on: Any, expect: Expect) -> Relation:
+    """See `lowwater.oblivious_join`."""
+    if len(relations) < 2 or not all(isinstance(relation, Relation) for relation in relations):
+        raise LowwaterError("oblivious_join() takes a list of two streams or more, as lw.stream() makes them.")
+    node = oblivious([(r.name, r.node) for r in relations], on, expect)
     return relations[0]._of(node, "_".join(r.name for r in relations))

@@ -25,6 +25,7 @@ from lowwater.expressions.functions import CASTS, FUNCTIONS, OPERATORS
 from lowwater.expressions.time_functions import Interval, moved
 from lowwater.expressions.tree import Column, Literal, Node
 from lowwater.expressions.types import NTZ, canonical, inside
+from lowwater.model.columns import spelled
 
 
 class Names(Spark):
@@ -88,13 +89,28 @@ def read(text: str, schema: pa.Schema, timezone: str, role: str) -> Node:
     try:
         parsed = Names().parse(text)
     except SqlglotError as error:
+        _refuse_reserved(text, schema)
         raise LowwaterError(f"Cannot read the expression {text!r}: {_position(error)}.") from error
     if len(parsed) != 1 or parsed[0] is None:
         raise LowwaterError(f"Cannot read {text!r}: it is not one expression.")
+    if isinstance(parsed[0], exp.Query):
+        _refuse_reserved(text, schema)
     found = _Reader(schema, timezone, role).node(parsed[0])
     if isinstance(found, Interval):
         raise OutsideSubset(f"The interval {text!r} as a value")
     return found
+
+
+def _refuse_reserved(text: str, schema: pa.Schema) -> None:
+    """Refuses a column whose name is a word of SQL: the text cannot be read as it is, and quotes make it a name."""
+    columns = {name.lower(): name for name in schema.names}
+    for token in Names().tokenize(text):
+        word = token.text.lower()
+        if word in columns and word.upper() in Names.Tokenizer.KEYWORDS and token.token_type.name != "IDENTIFIER":
+            raise LowwaterError(
+                f"{token.text!r} in {text!r} is a word of SQL as well as a column; quote the column, as in "
+                f"`{columns[word]}`."
+            )
 
 
 def _refuse_precedence(parsed: exp.Expression) -> None:
@@ -148,13 +164,10 @@ class _Reader:
         if parsed.args.get("table") is not None:
             raise OutsideSubset(f"The qualified name {parsed.sql('spark')!r}", "name the column alone")
         name = parsed.name
-        same = [n for n in self.schema.names if n == name]
-        found = same or [n for n in self.schema.names if n.lower() == name.lower()]
-        if not found:
+        found = spelled(name, self.schema.names)
+        if found is None:
             raise UnknownColumn(name, self.schema.names, self.role)
-        if len(found) > 1:
-            raise LowwaterError(f"The name {name!r} is ambiguous: it may be {', '.join(found)}; rename one of them.")
-        return Column(found[0], canonical(self.schema.field(found[0]).type, self.zone))
+        return Column(found, canonical(self.schema.field(found).type, self.zone))
 
     def literal(self, parsed: exp.Literal, sign: str = "") -> Node:
         if parsed.is_string:

@@ -65,6 +65,14 @@ class Policy:
 
 
 @dataclass(frozen=True)
+class Measured(Policy):
+    """Nothing is promised: the attribute grows in the long run, and operators measure by how much it is scrambled."""
+
+    def __str__(self) -> str:
+        return "measured, nothing is promised"
+
+
+@dataclass(frozen=True)
 class Delay(Policy):
     """No row comes more than `ticks` behind the largest value of its source; zero means ordered."""
 
@@ -148,7 +156,7 @@ class Learned(Policy):
         place = np.arange(len(values)) - np.searchsorted(by_source, by_source)
         head = (place < _HEAD) & (before[by_source] == NEVER)
         memory[by_source[head], _BINS + place[head]] = values[head]
-        reached = np.maximum(_running_max(values, by_source), before[by_source])
+        reached = np.maximum(running_max(values, by_source), before[by_source])
         np.add.at(memory, (by_source[~head], _bin(reached - values)[~head]), 1)
         return memory
 
@@ -189,7 +197,7 @@ def _bin_top(bin: Int) -> npt.NDArray[np.float64]:
     return np.where(bin == 0, 0.0, np.ceil(np.exp2(bin / _BINS_PER_OCTAVE)))
 
 
-def _running_max(values: Int, group: Int) -> Int:
+def running_max(values: Int, group: Int) -> Int:
     """The running maximum within each group. Rows are sorted by group; ranks keep groups apart in one accumulation."""
     if not len(values):
         return values

@@ -60,6 +60,8 @@ class Properties:
     """Columns that, together with the time, identify a row, so that there are no ties; None if no columns do."""
     derived: bool = False
     """Whether rows are results of another operator, whose order of arrival is not defined."""
+    measured: str | None = None
+    """The attribute that grows in the long run although nothing is promised of it; for joins without a window."""
 
     @property
     def attribute(self) -> str | None:
@@ -85,6 +87,7 @@ class Properties:
             progress=tuple(p for p in self.progress if p.attribute in columns or p.attribute in named),
             ends=tuple(name for name in self.ends if name in columns),
             hidden=tuple(name for name in self.hidden if name in columns),
+            measured=self.measured if self.measured in columns else None,
         )
 
     def with_column(self, field: pa.Field, progress: Sequence[Progressing] = ()) -> Properties:
@@ -99,4 +102,5 @@ class Properties:
             ends=tuple(name for name in self.ends if name != field.name),
             hidden=tuple(name for name in self.hidden if name != field.name),
             identified=None if field.name in (self.identified or ()) else self.identified,
+            measured=None if field.name == self.measured else self.measured,
         )

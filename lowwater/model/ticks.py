@@ -58,6 +58,8 @@ def microseconds(length: Length, what: str) -> int:
     """A length of time in microseconds, from text such as "90 seconds" or from a timedelta."""
     if isinstance(length, timedelta):
         return length // timedelta(microseconds=1)
+    if _is_zero(length):
+        return 0
     found = re.fullmatch(r"\s*(?:interval\s+)?([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(length), re.IGNORECASE)
     if not found:
         raise BadWindow(f"{what} {length!r} is not a length of time; write a number and a unit, as in '10 minutes'.")
@@ -140,7 +142,7 @@ class Ticks:
         return positive(self.length(length, what), what, length)
 
     def length(self, length: Length, what: str) -> int:
-        """A RANGE, SLIDE or delay in ticks. Refuses a unit that does not fit the attribute."""
+        """A RANGE, SLIDE or delay in ticks. Refuses a unit that does not fit the attribute. Zero needs no unit."""
         timed = isinstance(length, timedelta) or (isinstance(length, str) and not _is_number(length))
         if isinstance(length, str) and re.fullmatch(r"\s*\d+\s*(rows?|tuples?)\s*", length, re.IGNORECASE):
             raise BadWindow(
@@ -152,7 +154,7 @@ class Ticks:
                     f"{what} {length!r} is a length of time, but progress is by {self.type}; give a number."
                 )
             return self._number(length, what)
-        if not timed:
+        if not timed and not _is_zero(length):
             raise BadWindow(f"{what} {length!r} has no unit, but progress is by {self.type}; write e.g. '10 seconds'.")
         micros = microseconds(length, what)
         if pa.types.is_timestamp(self.type):
@@ -187,6 +189,11 @@ class Ticks:
 
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", text) is not None
+
+
+def _is_zero(length: Length) -> bool:
+    """Whether a length is zero without a unit, which is the same in every unit."""
+    return not isinstance(length, timedelta) and _is_number(str(length)) and Decimal(str(length)) == 0
 
 
 def decimal_words(column: pa.Array) -> npt.NDArray[np.int64]:

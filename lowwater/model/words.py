@@ -8,6 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+
+import pyarrow as pa
 
 from lowwater.model.ticks import Ticks
 
@@ -25,7 +28,7 @@ def length(n: int, ticks: Ticks) -> str:
     """A length in ticks as text, in the largest unit that divides it."""
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
     if not ticks.is_time:
-        return str(n)
+        return str(Decimal(n).scaleb(-ticks.type.scale)) if pa.types.is_decimal(ticks.type) else str(n)
     if not hasattr(ticks.type, "unit"):
         return f"{n} day" + "s" * (n != 1)
     for unit, seconds in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):

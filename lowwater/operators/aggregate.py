@@ -93,6 +93,8 @@ class AggregateSpec(OperatorSpec):
     spread: bool = False
     """Whether rows without groups are spread over the shards by window. Only behind another operator, where no row is
     late: the shard that has the partial of a late row reports it."""
+    limit: int | None = None
+    """The partials per group that the bound on state allows, if it is a number alone."""
 
     @property
     def name(self) -> str:
@@ -156,7 +158,7 @@ class AggregateSpec(OperatorSpec):
             return operator(self.what, store)
         inner, keeping = store.at("aggregation"), TACTICS[self.tactic]
         if self.what.anchored:
-            aggregation: WindowAggregate | FromFirst = WindowAggregate(self.what, keeping, inner)
+            aggregation: WindowAggregate | FromFirst = WindowAggregate(self.what, keeping, inner, self.limit)
         else:
             aggregation = FromFirst(self.what, lambda what, store: WindowAggregate(what, keeping, store), inner)
         if self.flush == EAGER and not store.has("answers"):
@@ -174,7 +176,8 @@ class AggregateSpec(OperatorSpec):
     def as_pinned(self, choice: Mapping[str, Any]) -> AggregateSpec:
         tactic = choice["tactic"]
         why = self.why if tactic == self.tactic else "the checkpoint was made with it"
-        return replace(self, tactic=tactic, why=why, spread=choice["spread"])
+        limit = self.limit if tactic == self.tactic else None
+        return replace(self, tactic=tactic, why=why, spread=choice["spread"], limit=limit)
 
     @property
     def order(self) -> list[tuple[str, str]]:

@@ -153,11 +153,12 @@ class Operator(ABC):
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = Store() if store is None else store
-        self._counts = self.store.record("counts", Counts())
+        self._own_counts = self.store.record("counts", Counts())
 
     @property
     def counts(self) -> Counts:
-        return self._counts
+        """What the operator has counted. One that runs another inside itself adds that one's."""
+        return self._own_counts
 
     def begin(self, facts: Sequence[PortFacts]) -> None:
         """A micro-batch begins. `facts` has one element per port."""

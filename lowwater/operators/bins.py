@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Algebra, argument
+from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.bounded import Tally
 from lowwater.aggregates.grouped import Grouped, lift, runs, without_columns
 from lowwater.operators.blocks import BLOCKS, Blocks
@@ -111,7 +111,7 @@ class MarkedBins(Bins):
         if not rows.num_rows:
             return
         marks = pa.array(np.ones(rows.num_rows), mask=~np.asarray(rows.column(MARK)))
-        values = [*(argument(aggregate, rows) for aggregate in self._what.distinct), marks]
+        values = [*(aggregate.argument(rows) for aggregate in self._what.distinct), marks]
         self._blocks.absorb(lift(self._keys(rows), time, values, time, self._algebras))
 
     def close(self, opened: int, stop: int) -> Closed | None:

@@ -116,6 +116,11 @@ class Blocks:
         self.settle()
         return self._blocks.rows
 
+    def span(self) -> int:
+        """The slots from the smallest to the largest that is kept."""
+        parts = [part.slot for part in self.parts() if len(part)]
+        return max(int(slot.max()) for slot in parts) - min(int(slot.min()) for slot in parts) + 1 if parts else 0
+
     def least(self) -> int | None:
         """The smallest slot that is kept."""
         parts = [part for part in [*(self._block(b) for b in self._numbers()[:1]), *self._waiting] if len(part)]

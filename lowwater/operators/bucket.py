@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Aggregate, Algebra, argument
+from lowwater.aggregates.base import Aggregate, Algebra
 from lowwater.aggregates.bounded import count
 from lowwater.aggregates.grouped import Grouped, lift, without_columns
 from lowwater.model.columns import whole
@@ -144,5 +144,5 @@ class Bucket:
             inside = first <= last
             rows, slot, time = rows.filter(pa.array(inside)), slot[inside], time[inside]
         keys = rows.select(list(self.what.group_by)) if self.what.group_by else without_columns(rows.num_rows)
-        values = [argument(a, rows) for a in self.what.distinct]
+        values = [a.argument(rows) for a in self.what.distinct]
         return lift(keys, slot, values, time, self.algebras)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Algebra, argument
+from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import lift, without_columns
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.waiting import TimedRows
@@ -51,7 +51,7 @@ class RowBuffer(Keeping):
         wid = np.arange(len(at)) + np.repeat(first - (np.cumsum(count) - count), count)
         extents = rows.take(pa.array(at)).combine_chunks()
         keys = extents.select(list(self._what.group_by)) if self._what.group_by else without_columns(len(at))
-        values = [argument(a, extents) for a in self._what.distinct]
+        values = [a.argument(extents) for a in self._what.distinct]
         answers = lift(keys, wid, values, time[at], self._algebras)
         results = [algebra.lower(partial) for algebra, partial in zip(self._algebras, answers.partials, strict=True)]
         return Closed(answers.keys, answers.group, answers.slot, results)

@@ -83,7 +83,7 @@ class Flushing(Operator):
     @property
     def counts(self) -> Counts:
         """Those of the aggregation; results are those that have left."""
-        return dataclasses.replace(self.inner.counts, results=self._counts.results)
+        return dataclasses.replace(self.inner.counts, results=self._own_counts.results)
 
     @property
     def closed_below(self) -> int | None:
@@ -136,7 +136,7 @@ class Flushing(Operator):
         needed = np.unique(np.concatenate([np.empty(0, np.int64), *self._needed]))
         self._needed = []
         for answers in self._chunks.pace(self.inner.opened, needed):
-            self._counts.results += answers.num_rows
+            self._own_counts.results += answers.num_rows
             emit(Batch(answers))
         self._paced = True
         oldest = self._chunks.oldest

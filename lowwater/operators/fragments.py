@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Algebra, Group, Partial, argument, take
+from lowwater.aggregates.base import Algebra, Group, Partial, take
 from lowwater.aggregates.grouped import Grouped, factorise, gather, stack, without_columns
 from lowwater.aggregates.rollup import idempotent
 from lowwater.operators.bucket import Bucket, WindowedAggregation
@@ -88,7 +88,7 @@ class Fragments(Bucket):
         group, distinct = factorise(self.keys(rows))
         order = np.argsort(ascending(group, time))
         cell, new = self._cut(order, group[order], time[order], time[order])
-        values = [argument(aggregate, rows) for aggregate in self.what.distinct]
+        values = [aggregate.argument(rows) for aggregate in self.what.distinct]
         lifted = zip(self.algebras, [*values, None], strict=True)
         partials = tuple(algebra.lift(value, time, cell, len(new)) for algebra, value in lifted)
         return Grouped(distinct, group[new], time[new], partials)

@@ -47,7 +47,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.aggregates.base import Aggregate, Algebra, argument
+from lowwater.aggregates.base import Aggregate, Algebra
 from lowwater.aggregates.grouped import Grouped, factorise, lift, matched, pick, without_columns
 from lowwater.errors import LowwaterError, UnknownColumn
 from lowwater.model.columns import whole
@@ -209,7 +209,7 @@ class GroupBy(Operator):
         slot = time = np.zeros(n, np.int64)
         if self.what.times:
             time = pc.fill_null(ticks_of(rows.column(self.what.times[0])), NEVER).to_numpy()
-        return lift(keys, slot, [argument(a, rows) for a in self.what.distinct], time, self._algebras)
+        return lift(keys, slot, [a.argument(rows) for a in self.what.distinct], time, self._algebras)
 
     def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         of_groups = all(name in self.what.group_by for name, _ in punctuation.patterns)

@@ -17,6 +17,9 @@ class InBlocks(Keeping):
         self._algebras = algebras
         self._blocks = Blocks(algebras, slots // BLOCKS, store)
 
+    def span(self) -> int:
+        return self._blocks.span()
+
     @property
     def rows(self) -> int:
         return self._blocks.rows

@@ -85,7 +85,7 @@ class FromFirst(Operator):
 
     @property
     def counts(self) -> Counts:
-        return self._counts if self.inner is None else self.inner.counts
+        return self._own_counts if self.inner is None else self.inner.counts
 
     @property
     def opened(self) -> int:

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Partial, argument, concat, take
+from lowwater.aggregates.base import Partial, concat, take
 from lowwater.aggregates.grouped import Grouped, factorise, gather, pick, regroup, stack, without_columns
 from lowwater.aggregates.sorting import by_group
 from lowwater.model.routing import route
@@ -218,7 +218,7 @@ class OverAggregate(FinalRows):
         time, each = self.bucket.ticks(rows), np.arange(rows.num_rows)
         partials = []
         for i, (aggregate, algebra) in enumerate(zip(self.what.distinct, self.bucket.algebras, strict=True)):
-            values = argument(aggregate, rows)
+            values = aggregate.argument(rows)
             partial = algebra.lift(values, time, each, len(each))
             if past is not None:
                 partial = tuple(concat([a, b]) for a, b in zip(past.partials[i], partial, strict=True))

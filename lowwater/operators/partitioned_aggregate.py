@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import argument
 from lowwater.aggregates.bounded import Tally
 from lowwater.aggregates.grouped import Grouped, cover, factorise, lift, pick, runs, without_columns
 from lowwater.model.punctuation import Punctuation
@@ -89,7 +88,7 @@ class PartitionedAggregate(Aggregation):
         inside = first <= last  # rows in the gaps of SLIDE > RANGE are counted but in no window
         if inside.any():
             at = np.flatnonzero(inside)
-            values = [argument(aggregate, rows) for aggregate in self.what.distinct]
+            values = [aggregate.argument(rows) for aggregate in self.what.distinct]
             values = [None if value is None else value.take(pa.array(at)) for value in values]
             lifted = lift(pick(keys, group[at]), pane[at], values, time[at], self.bucket.algebras)
             self._panes.absorb(lifted)

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.aggregates.base import Partial, argument, concat, take
+from lowwater.aggregates.base import Partial, concat, take
 from lowwater.aggregates.grouped import Grouped, factorise, stack, without_columns
 from lowwater.errors import LowwaterError
 from lowwater.model.routing import route
@@ -307,4 +307,4 @@ def _tagged(bucket: Bucket, rows: pa.Table, time: Ints | None) -> tuple[pa.Table
     if not inside.all():
         rows, slot, time = rows.filter(pa.array(inside)), slot[inside], time[inside]
     keys = rows.select(list(what.group_by)) if what.group_by else without_columns(rows.num_rows)
-    return keys, slot, [argument(aggregate, rows) for aggregate in what.distinct], time
+    return keys, slot, [aggregate.argument(rows) for aggregate in what.distinct], time

@@ -76,6 +76,10 @@ class Keeping(ABC):
     def least(self) -> int | None:
         """The last window that the oldest thing kept is in; None if nothing is kept, or windows do not say."""
 
+    def span(self) -> int:
+        """The slots between the oldest and the newest thing kept, where the bound is a number of slots per group."""
+        return 0
+
     @property
     @abstractmethod
     def rows(self) -> int: ...
@@ -118,8 +122,11 @@ class WindowAggregate(Aggregation):
         what: WindowedAggregation,
         keeping: Callable[[WindowedAggregation, list[Algebra], Store], Keeping],
         store: Store | None = None,
+        limit: int | None = None,
     ) -> None:
+        """`limit` is the number of slots per group that the bound on state allows, if it is a number."""
         super().__init__(what, store)
+        self.limit = limit
         assert isinstance(what.window, ContextFree | SlideByTuple)
         self.window = what.window
         self.axis = ROW if isinstance(what.window, TupleBased) else what.time
@@ -149,12 +156,14 @@ class WindowAggregate(Aggregation):
         return self.keeping.rows
 
     def excess(self) -> str | None:
-        """All that is kept is read by a window that is kept."""
+        """All that is kept is read by a window that is kept, and no group has more slots than its limit."""
         if self.kept == OPEN_END:
             return f"{self.rows} rows are kept after the end of the stream." if self.rows else None
         last = self.keeping.least()
         if last is not None and last < self.kept:
             return f"State of window {last} is kept, though all windows below {self.kept} are forgotten."
+        if self.limit is not None and self.keeping.span() > self.limit:
+            return f"State spans {self.keeping.span()} panes or windows, but the bound is {self.limit} per group."
         return None
 
     # -- rows ------------------------------------------------------------------------------------------------------

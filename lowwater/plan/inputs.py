@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lowwater.model.policy import Policy
@@ -40,6 +41,11 @@ class Ends:
     def columns(self) -> tuple[str, ...]:
         return tuple(name for name in (self.when, self.value, self.low, self.high) if name is not None)
 
+    def spelled(self, own: Callable[[str], str]) -> Ends:
+        """The same with the columns in their own spelling."""
+        rest = (name and own(name) for name in (self.when, self.value, self.low, self.high))
+        return Ends(own(self.attribute), *rest)
+
     def __str__(self) -> str:
         if self.when is None:
             return f"{self.attribute} is unique"
@@ -61,6 +67,8 @@ class Input:
     punctuation: PunctuatedBy | None = None
     skewed: bool = False
     """Whether most groups have few rows in a window."""
+    open: bool = False
+    """Whether that is not declared, so that statistics may decide it."""
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from lowwater.windows.context_aware import Partitioned
 from lowwater.windows.context_free import ContextFree, Landmark, Sliding, TupleBased
 from lowwater.windows.over import Over
 
+COUNTED = ("wid", "panes")
+"""Tactics whose bound is a number of partials per group."""
 DISORDER = "of the disorder beyond it"
 
 
@@ -36,6 +38,15 @@ def bound_text(what: WindowedAggregation, tactic: str, before: Properties) -> st
         text += ", each with its values"
     text += later
     return text if what.anchored else f"{text}, and the rows that come before the origin is known"
+
+
+def limit(what: WindowedAggregation, tactic: str, before: Properties) -> int | None:
+    """The partials per group of the bound, where nothing is added to it in words. Runs are checked against it."""
+    window = what.window
+    if not isinstance(window, ContextFree) or tactic not in COUNTED or not what.anchored:
+        return None
+    spread, later = _spread(what, before)
+    return None if later else slots(window, tactic, spread)
 
 
 def _spread(what: WindowedAggregation, before: Properties) -> tuple[int, str]:

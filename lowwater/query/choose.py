@@ -4,6 +4,7 @@
     no overlap                   any         wid          a row is in at most one window: one partial, kept by window id
     overlapping                  any         panes        a row is reduced once, however many windows overlap
     either, groups are skewed    any         adaptive     sparse groups keep their few rows, dense ones partials
+    either, statistics say so    any         adaptive     the same, noticed in the rows that are there
     landmark                     bounded     landmark     closed panes fold into one partial per group
     landmark                     holistic    refused      every value would be kept for ever (with a period: landmark)
     slide-by-tuple               any         bins         a window is a run of start bins; no tuple is kept
@@ -17,7 +18,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from lowwater.aggregates.base import Aggregate as AggregateFunction
 from lowwater.aggregates.base import Algebra, Differential
@@ -26,7 +27,7 @@ from lowwater.model.properties import Properties
 from lowwater.operators.aggregate import OPERATORS, TACTICS, AggregateSpec
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.flush import Flush
-from lowwater.query.bound import bound_text
+from lowwater.query.bound import bound_text, limit
 from lowwater.query.refuse import refuse_columns, refuse_time
 from lowwater.windows.context_aware import Partitioned, Session, SlideByTuple
 from lowwater.windows.context_free import ContextFree, Landmark, Sliding, TupleBased
@@ -36,13 +37,25 @@ ANSWERED_AGAIN = ("wid", "panes", "landmark")
 """Tactics that can answer a window more than once."""
 
 
+class Statistics(Protocol):
+    """What is known of groups from rows (statistics.py)."""
+
+    @property
+    def sparse(self) -> bool: ...
+
+
 class Choice(NamedTuple):
     tactic: str
     why: str
 
 
 def aggregate_spec(
-    what: WindowedAggregation, before: Properties, strategy: str, flush: Flush, table: int | None
+    what: WindowedAggregation,
+    before: Properties,
+    strategy: str,
+    flush: Flush,
+    table: int | None,
+    statistics: Statistics | None = None,
 ) -> AggregateSpec:
     """Chooses the tactic, or refuses with a sentence. `before` are the properties of the input."""
     refuse_columns(what)
@@ -50,10 +63,12 @@ def aggregate_spec(
     algebras = what.algebras()  # binds every aggregate to its column, which refuses types that do not fit
     # Skewed groups are a hint: options that need partials take precedence.
     choice = choose(what, algebras, before.skewed and not what.revises and table is None)
+    if statistics is not None and choice.tactic in ("wid", "panes") and flush.name == "eager" and statistics.sparse:
+        choice = Choice("adaptive", f"groups are sparse ({statistics}), so they are kept as rows until they are dense")
     if strategy not in ("auto", choice.tactic):
         choice = Choice(_override(strategy, what), f"asked for by strategy={strategy!r}")
-    bound = bound_text(what, choice.tactic, before)
-    spec = AggregateSpec(what, choice.tactic, choice.why, bound, flush, table)
+    bound, most = bound_text(what, choice.tactic, before), limit(what, choice.tactic, before)
+    spec = AggregateSpec(what, choice.tactic, choice.why, bound, flush, table, limit=most)
     _refuse_extras(spec)
     return spec
 

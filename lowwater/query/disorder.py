@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lowwater.errors import BadProgress
-from lowwater.model.policy import Delay, DelayRows, Learned, Policy
+from lowwater.model.policy import Delay, DelayRows, Learned, Measured, Policy
 from lowwater.model.progress import Idle
 from lowwater.model.ticks import Length, Ticks, microseconds
 from lowwater.plan.inputs import PunctuatedBy
@@ -46,6 +46,15 @@ def learned(quantile: float = 0.999, margin: float = 1.0, warmup: int = 1000) ->
     if not margin >= 0:
         raise BadProgress(f"learned() needs a margin of zero or more, not {margin}.")
     return Disorder(lambda ticks: Learned(quantile, margin, warmup))
+
+
+def measured() -> Disorder:
+    """Nothing is known: rows grow in the long run, and `oblivious_join` measures how scrambled they are.
+
+    Other operators cannot follow, because a stream without a declared disorder closes no window. Its
+    `disorder_report()` suggests what to declare.
+    """
+    return Disorder(lambda ticks: Measured())
 
 
 def punctuated(when: str, upto: str, closed: bool = True, data: bool = False) -> Disorder:

@@ -26,6 +26,9 @@ class Frame(Protocol):
 
     def apply(self, function: RowFunction, schema: pa.Schema) -> Frame: ...
 
+    def arrived(self, columns: Sequence[str]) -> pa.Table:
+        """Columns of all rows of a finite input, in order of arrival; or a refusal."""
+
 
 class Backend(Protocol):
     """Runs a plan over its frames. A backend refuses verbs that it does not have with a sentence."""
@@ -47,6 +50,10 @@ class Backend(Protocol):
 
     @property
     def collect(self) -> Callable[..., pa.Table]: ...
+
+    @property
+    def analyze(self) -> Callable[..., Any]:
+        """Runs a query and returns what it measured (analyzed.py)."""
 
     @property
     def to_spark(self) -> Callable[..., Any]: ...

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lowwater.errors import BadWindow, LowwaterError, UnknownColumn
 from lowwater.joins.condition import Predicate
+from lowwater.model.columns import spelled
 from lowwater.model.ticks import Length, Ticks
 from lowwater.query.logical import Join, Node
 from lowwater.query.window import window_of
@@ -40,12 +41,11 @@ def joined(
 ) -> Join:
     """The node of a join of named relations; see `Relation.join`."""
     n = len(sides)
-    keys = _keys(on, n)
+    keys = keys_of(on, n)
     nodes = [node for _, node in sides]
-    for (name, node), key in zip(sides, keys, strict=True):
-        for column in key:
-            if column not in node.schema.names:
-                raise UnknownColumn(column, node.properties.visible.names, f"join(on=) of {name!r}")
+    keys = [
+        tuple(_named(name, node, column, "on") for column in key) for (name, node), key in zip(sides, keys, strict=True)
+    ]
     times = [_time(name, node, time) for (name, node), time in zip(sides, _over(over, n), strict=True)]
     bare = within is None and window is None and rows is None
     if bare and over is not None:
@@ -80,7 +80,7 @@ def joined(
         waits = tuple(_length(ticks, one) for one in each)
     return Join(
         tuple(nodes),
-        tuple(_rows_of(node) for node in nodes),
+        tuple(rows_of(node) for node in nodes),
         tuple(name for name, _ in sides),
         tuple(times),
         tuple(keys),
@@ -106,13 +106,19 @@ def _over(over: str | Sequence[str | None] | None, n: int) -> Sequence[str | Non
     return each
 
 
+def _named(name: str, node: Node, column: str, option: str) -> str:
+    """The column that an option names, in its own spelling."""
+    found = spelled(column, node.schema.names)
+    if found is None:
+        raise UnknownColumn(column, node.properties.visible.names, f"join({option}=) of {name!r}")
+    return found
+
+
 def _time(name: str, node: Node, over: str | None) -> str:
     """The attribute that a join compares."""
     properties = node.properties
     if over is not None:
-        if over not in properties.schema.names:
-            raise UnknownColumn(over, properties.visible.names, f"join(over=) of {name!r}")
-        return over  # refuse_join() refuses one that does not progress
+        return _named(name, node, over, "over")  # refuse_join() refuses one that does not progress
     attribute = properties.attribute
     if attribute is None or attribute not in properties.schema.names:
         reason = properties.silent or "its rows do not progress on any column"
@@ -129,14 +135,14 @@ def _progressing(nodes: Sequence[Node], keys: Sequence[tuple[str, ...]]) -> int 
     return None
 
 
-def _rows_of(node: Node) -> pa.Schema:
+def rows_of(node: Node) -> pa.Schema:
     """The columns of data rows, without those that only carry punctuations."""
     properties = node.properties
     marks = set() if properties.derived else set(properties.hidden)
     return pa.schema([pa.field(f.name, f.type) for f in properties.schema if f.name not in marks])
 
 
-def _keys(on: On, n: int) -> list[tuple[str, ...]]:
+def keys_of(on: On, n: int) -> list[tuple[str, ...]]:
     """The key columns of each stream. A name is the same on all sides, a pair names one column per side."""
     columns = [on] if isinstance(on, str) else on
     if not isinstance(columns, Sequence) or not all(isinstance(one, str | tuple | list) for one in columns):

@@ -13,6 +13,7 @@ import re
 from typing import Literal
 
 from lowwater.errors import BadWindow
+from lowwater.model.columns import spelled
 from lowwater.model.properties import Properties
 from lowwater.model.ticks import Length, Ticks
 from lowwater.operators.bucket import WindowKind
@@ -27,6 +28,7 @@ ORDERS = {"arrival": "arrival", "row-num": "arrival", "time": "time", "rank": "t
 def time_of(before: Properties, over: str | None = None, consequence: str = "Windows would not close") -> str:
     """The attribute that windows are over, or a refusal with the consequence of having none."""
     times = [p.attribute for p in before.progress if p.attribute in before.schema.names]
+    over = over and (spelled(over, times) or over)
     if over is not None and over not in times:
         known = " and ".join(name for name in times if name not in before.hidden) or "no column"
         raise BadWindow(f"The results progress on {known}, not on {over!r}; name one in over=.")

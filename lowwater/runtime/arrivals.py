@@ -18,10 +18,13 @@ from lowwater.aggregates.grouped import factorise
 from lowwater.model.columns import KEEP, whole
 from lowwater.model.policy import Policy
 from lowwater.model.progress import Facts, Progress, names_of, observe
+from lowwater.model.scrambling import EMPTY, Scrambling
 from lowwater.model.ticks import END, NEVER, Ticks, checked
 from lowwater.plan.inputs import Input
 
 Ints = npt.NDArray[np.int64]
+_STEPS = 1024
+"""The number of steps in which the disorder of collected rows is measured: k is too large by at most two steps."""
 _OBSERVE_AFTER = 1 << 19
 """The number of rows that are collected before they are condensed into facts, so that work per source is done once."""
 
@@ -38,6 +41,8 @@ class Arrivals:
         self._progress = Progress(input.policy, run=True)
         self._waiting: list[tuple[Ints, pa.ChunkedArray | None]] = []
         self._nulls: list[pa.Table] = []
+        self.disorder: Scrambling = EMPTY
+        """The disorder of all rows, in steps of a 1024th of the run."""
         self.read = 0
         self.punctuations = 0
         """Rows that are punctuations and not data."""
@@ -96,6 +101,7 @@ class Arrivals:
         ticks = np.concatenate([times for times, _ in self._waiting])
         source, names = self._named([column for _, column in self._waiting], len(ticks))
         self._waiting = []
+        self.disorder = self.disorder.then(Scrambling.coarse(ticks, len(ticks) // _STEPS)).thinned()
         self._progress.learn(observe(self._input.policy, ticks, source, names, before=self._progress.reached(names)))
 
     def _named(self, columns: Sequence[pa.ChunkedArray | None], rows: int) -> tuple[Ints, pa.Array]:

@@ -18,7 +18,7 @@ late rows as tables. Messages for later stages (crossing.py) are returned at the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,7 @@ from lowwater.operators.base import Batch, Ended, Late, Message, Operator, PortF
 from lowwater.operators.late import LATE_COLUMNS, dropped_rows, late_rows
 from lowwater.plan.inputs import Input
 from lowwater.plan.plan import Entry, Plan, late_name
+from lowwater.runtime.activity import Activity
 from lowwater.runtime.crossing import Crossed, Incoming, Outgoing
 from lowwater.runtime.endings import BROKEN, ENDED, MARKED, RANGES
 from lowwater.runtime.ingest import NULLS, Parcel
@@ -80,6 +81,7 @@ class Graph:
         }
         self._next = {i: [(e, edge) for e, edge in enumerate(plan.edges) if edge.source == i] for i in self.operators}
         self._outgoing: dict[int, Outgoing] = {}
+        self._activity = Activity()
         self._current: Entry | None = None
         self._deliver: Deliver = lambda kind, table: None
 
@@ -119,7 +121,8 @@ class Graph:
                 self.inputs.end()
             self._punctuate(crossed)
             for number, operator in self.operators.items():
-                operator.end(lambda message, of=number: self._emitted(of, message))  # type: ignore[misc]
+                with self._activity.of(number):
+                    operator.end(lambda message, of=number: self._emitted(of, message))  # type: ignore[misc]
             return self._messages()
 
     def _outside(self, edge: int) -> Callable[[pa.Table], None] | None:
@@ -245,7 +248,8 @@ class Graph:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def _send(self, number: int, port: int, message: Message) -> None:
-        self.operators[number].take(port, message, lambda out: self._emitted(number, out))
+        with self._activity.of(number):
+            self.operators[number].take(port, message, lambda out: self._emitted(number, out))
 
     def _emitted(self, number: int, message: Message) -> None:
         """Passes a message that an operator has emitted to all operators that read it."""
@@ -300,14 +304,15 @@ class Graph:
 
     def excess(self) -> str | None:
         """A sentence about the first operator that holds more than its bound allows, or None."""
-        for number, operator in self.operators.items():
-            broken = operator.excess()
-            if broken is not None:
-                return f"{self.plan.operators[number].label}: {broken}"
-        return None
+        return next(iter(self.excesses().values()), None)
 
-    def metrics(self) -> Metrics:
-        """The numbers of this shard and stage."""
+    def excesses(self) -> dict[int, str]:
+        """A sentence about each operator that holds more than its bound allows, by its number."""
+        found = {number: operator.excess() for number, operator in self.operators.items()}
+        return {n: f"{self.plan.operators[n].label}: {broken}" for n, broken in found.items() if broken is not None}
+
+    def metrics(self, over_bound: Collection[int] = ()) -> Metrics:
+        """The numbers of this shard and stage. `over_bound` are the operators that hold more than they may."""
         each = []
         for number, operator in self.operators.items():
             held, counts = operator.held(), operator.counts
@@ -321,6 +326,8 @@ class Graph:
                     held.rows,
                     held.bytes,
                     operator.remembered,
+                    self._activity.nanoseconds.get(number, 0),
+                    int(number in over_bound),
                 )
             )
         ticks = [Ticks(e.schema.field(i.time).type) for e, i in self._inputs_read()]

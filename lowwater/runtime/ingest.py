@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.model.progress import Facts
+from lowwater.model.scrambling import Scrambling
 from lowwater.operators.layout import Tables
 from lowwater.plan.plan import Entry, Plan
 from lowwater.runtime.arrivals import Arrivals, conformed, facts_of, facts_table
@@ -40,6 +41,8 @@ class Parcel:
     """The smallest and largest time of the rows that the filters keep."""
     facts: Facts | None = None
     """The progress of the input in this run; only in the first entry of an input per stage."""
+    disorder: Scrambling | None = None
+    """The disorder of the run, for the metrics; beside the facts, and only to the first shard."""
     tables: Tables = field(default_factory=dict)
 
     def packed(self) -> bytes:
@@ -56,13 +59,16 @@ class Parcel:
             }
         )
         facts = {} if self.facts is None else {"facts": facts_table(self.facts)}
-        return pack({"head": head, **facts, **self.tables})
+        disorder = {} if self.disorder is None else {f"disorder {k}": t for k, t in self.disorder.tables().items()}
+        return pack({"head": head, **facts, **disorder, **self.tables})
 
     @staticmethod
     def of(tables: Tables, plan: Plan) -> Parcel:
         """The parcel of unpacked tables."""
         (head,) = tables.pop("head").to_pylist()
         facts = tables.pop("facts", None)
+        measured = [name for name in tables if name.startswith("disorder ")]
+        disorder = {name.removeprefix("disorder "): tables.pop(name) for name in measured}
         policy = plan.inputs[plan.entries[head["entry"]].input].policy
         return Parcel(
             head["entry"],
@@ -72,6 +78,7 @@ class Parcel:
             head["selected"],
             None if head["first"] is None else (head["first"], head["last"]),
             None if facts is None else facts_of(facts, policy),
+            Scrambling.of_tables(disorder) if disorder else None,
             tables,
         )
 
@@ -147,6 +154,7 @@ class Ingest:
             counted = arrivals.counted if entry.learns else (0, 0, 0)
             facts = progress if entry.learns else None
             for shard, tables in enumerate(shards):
-                parcel = Parcel(number, *counted, arrivals.selected, arrivals.span, facts, tables)
+                measured = arrivals.disorder if entry.learns and shard == 0 else None
+                parcel = Parcel(number, *counted, arrivals.selected, arrivals.span, facts, measured, tables)
                 out[shard].append(parcel.packed())
         return out

@@ -16,8 +16,11 @@ import pyarrow.compute as pc
 
 from lowwater.errors import CheckpointMismatch
 from lowwater.metrics import Sources
+from lowwater.model.monitors import Monitor
 from lowwater.model.policy import Int
 from lowwater.model.progress import Facts, Progress
+from lowwater.model.report import suggested
+from lowwater.model.scrambling import Scrambling
 from lowwater.model.ticks import END, NEVER, Ticks
 from lowwater.plan.inputs import Input
 from lowwater.state.store import NamedTables, Store
@@ -38,6 +41,9 @@ class Counted(Protocol):
     @property
     def punctuations(self) -> int: ...
 
+    @property
+    def disorder(self) -> Scrambling | None: ...
+
 
 @dataclass
 class Known:
@@ -55,14 +61,21 @@ class Inputs:
         self.progress: list[Progress] = [i.progress() for i in inputs]
         self._known = store.record("known", Known(counts=[[0, 0, 0] for _ in inputs]))
         self._slots = store.slots("progress", NamedTables())
+        self._monitored = store.slots("disorder", NamedTables())
+        self.monitors = [Monitor() for _ in inputs]
+        """The disorder of each input; only the first shard learns it."""
         for port, progress in enumerate(self.progress):
             if str(port) in self._slots:
                 progress.restore(self._slots[str(port)].value)
+            if str(port) in self._monitored:
+                self.monitors[port].restore(self._monitored[str(port)].value)
         store.settling(self._settle)
 
     def _settle(self) -> None:
         for port, progress in enumerate(self.progress):
             self._slots.put(str(port), progress.tables())
+            if self.monitors[port].rows:
+                self._monitored.put(str(port), self.monitors[port].tables())
 
     def begin(self, started: str | None) -> None:
         """Begins a micro-batch. `started` differs from the last one if the query has been down in between."""
@@ -86,6 +99,8 @@ class Inputs:
                 known[i] += count
             if run.facts is not None:
                 self.progress[place].learn(run.facts)
+            if run.disorder is not None:
+                self.monitors[place].learn(run.disorder)
 
     def tick(self, clock: int | None) -> None:
         """Called after all rows of the micro-batch; see `Progress.tick`."""
@@ -121,9 +136,12 @@ class Inputs:
                         "input": name,
                         "counts": json.dumps(counts),
                         "low": json.dumps([p.low_watermark, shown(p.low_watermark, how)]),
+                        "disorder": json.dumps([m.rows, m.factor, m.late_by, suggested(m.late_by, how)]),
                     }
                 )
-                for name, p, how, counts in zip(self.names, self.progress, ticks, self._known.counts, strict=True)
+                for name, p, m, how, counts in zip(
+                    self.names, self.progress, self.monitors, ticks, self._known.counts, strict=True
+                )
             )
         )
 

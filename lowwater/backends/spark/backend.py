@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +13,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lowwater.backends.spark import compile, session
+from lowwater.backends.spark.analyzed import bounds_counted, finite_run, streaming_run
 from lowwater.backends.spark.checkpoint import Checkpoint
 from lowwater.backends.spark.compile import Ingested
 from lowwater.backends.spark.running import RunningQuery
 from lowwater.backends.spark.sinks import Sink, Sinks, outlets, outputs_of
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.plan.plan import Plan
+from lowwater.query.analyzed import Measured
 from lowwater.query.logical import Node
 from lowwater.query.planner import plan as planned
 
@@ -88,6 +92,20 @@ class SparkBackend:
         with session.configured(self._spark, number, _batch_rows(frames)):
             rows = _results(plan, frames, number).toArrow()
         return plan.in_order(rows.cast(plan.result_schema))
+
+    def analyze(self, node: Node, seconds: float | None = None) -> Measured:
+        """Runs a query without a sink and measures it: all rows that are there, or a stream for so many seconds."""
+        plan, frames = self._planned(node, late=False)
+        begun = monotonic()
+        with bounds_counted(self._spark):
+            if any(frame.streaming for frame in frames):
+                run = streaming_run(partial(self.start, node), seconds)
+            else:
+                number = _default_shards(self._spark, frames)
+                with session.configured(self._spark, number, _batch_rows(frames)):
+                    run = finite_run(plan, lambda seen: compile.packed(plan, frames, number, False, seen))
+        run.seconds = monotonic() - begun
+        return run
 
     def start(
         self,

@@ -68,7 +68,7 @@ class Checkpoint:
         self.check_meaning(fingerprint["meaning"])
         if self._stored is not None:
             check_fingerprint(self._stored, fingerprint)
-            if self.files.exists(_FINISHED):
+            if self.done:
                 raise CheckpointMismatch(
                     f"The query of {self.directory} was finished, and all its windows are answered; "
                     "use a new checkpoint directory for what comes after."
@@ -105,6 +105,11 @@ class Checkpoint:
 
     def finished(self) -> None:
         self.files.write(_FINISHED, "")
+
+    @property
+    def done(self) -> bool:
+        """Whether the query was finished, and all its windows are answered."""
+        return self.files.exists(_FINISHED)
 
     # -- micro-batches ---------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from lowwater.backends.spark.messages import FACTS, LATE, METRICS, PACKED, RESUL
 from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.sealed import sealed
 from lowwater.backends.spark.written import Outlet
-from lowwater.metrics import SUMMED, Metrics, OperatorMetrics, Sources
+from lowwater.metrics import PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
 from lowwater.plan.plan import Plan
 from lowwater.state.segments import unpack
 
@@ -73,12 +73,14 @@ def packed(
     frames: Sequence[Ingested],
     shards: int,
     late: bool,
-    name: str,
+    name: Any,
     control: Sequence[DataFrame] = (),
     outlets: Mapping[str, Outlet] | None = None,
     starts: Sequence[int] = (),
 ) -> DataFrame:
-    """The output of the last stage, still packed: a few rows per shard and micro-batch, observed under `name`.
+    """The output of the last stage, still packed: a few rows per shard and micro-batch.
+
+    It is observed under `name`, or by an Observation.
 
     `starts` are the micro-batches at which the last starts of the query began, where the caller knows them.
     """
@@ -124,7 +126,7 @@ def _metrics(plan: Plan) -> list[Any]:
             f"{name}_{i}"
         )
         for i in range(len(plan.operators))
-        for name in SUMMED
+        for name in PER_OPERATOR
     ]
     facts = [
         F.base64(F.max(F.when((F.col("kind") == FACTS) & (F.col("operator") == s), F.col("blob")))).alias(f"facts_{s}")
@@ -139,7 +141,7 @@ def observed(row: Mapping[str, Any], plan: Plan) -> Metrics | None:
     if not known:
         return None
     operators = [
-        OperatorMetrics(i, placed.label, **{name: row[f"{name}_{i}"] or 0 for name in SUMMED})
+        OperatorMetrics(i, placed.label, **{name: row.get(f"{name}_{i}") or 0 for name in PER_OPERATOR})
         for i, placed in enumerate(plan.operators)
     ]
     stages = [_facts(b64decode(text)) for text in known]

@@ -80,6 +80,14 @@ class SparkFrame:
     def select(self, columns: Sequence[str]) -> SparkFrame:
         return replace(self, df=self.df.select(*(F.col("`" + name.replace("`", "``") + "`") for name in columns)))
 
+    def arrived(self, columns: Sequence[str]) -> pa.Table:
+        if self.streaming:
+            raise LowwaterError(
+                "disorder_report() reads all rows of a finite DataFrame; of a stream that runs, read "
+                "query.metrics().disorder."
+            )
+        return self.select(columns).df.toArrow()
+
     def apply(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> SparkFrame:
         out = schema if KEEP not in self.df.columns else schema.append(pa.field(KEEP, pa.bool_()))
         rows = min(self.applied_rows, fixed_or_not(self.df.schema, self.df.columns))

@@ -72,10 +72,14 @@ def rows_of_batch(types: Iterable[DataType]) -> int:
 
 
 def handed_over(df: DataFrame, columns: Sequence[str], run: Run, schema: str) -> DataFrame:
-    """`run` over these columns of a DataFrame. It gets them in their own types, timestamps in UTC."""
+    """`run` over these columns of a DataFrame. It gets them in their own types, timestamps in UTC.
+
+    Columns travel by number, because mapInArrow takes a dot in a name for a field of a struct.
+    """
     types = {name: df.schema[name].dataType for name in columns}
     times = tuple(name for name, type in types.items() if isinstance(type, TimestampType))
-    return df.select(*(_handed(name, name in times) for name in columns)).mapInArrow(Restored(run, times), schema)
+    handed = [_handed(name, name in times).alias(f"c{i}") for i, name in enumerate(columns)]
+    return df.select(*handed).mapInArrow(Restored(run, tuple(columns), times), schema)
 
 
 def fixed_or_not(schema: StructType, columns: Sequence[str]) -> int:
@@ -84,14 +88,15 @@ def fixed_or_not(schema: StructType, columns: Sequence[str]) -> int:
 
 
 def _handed(name: str, is_time: bool) -> Column:
-    return F.unix_micros(f"`{name}`").alias(name) if is_time else F.col(f"`{name}`")
+    quoted = "`" + name.replace("`", "``") + "`"
+    return F.unix_micros(quoted) if is_time else F.col(quoted)
 
 
 class Restored:
-    """A run over batches as they were before the handover: timestamps instead of integers, and few large batches."""
+    """A run over batches as they were before the handover: own names, timestamps instead of integers, large batches."""
 
-    def __init__(self, run: Run, times: Sequence[str]) -> None:
-        self._run, self._times = run, frozenset(times)
+    def __init__(self, run: Run, names: Sequence[str], times: Sequence[str]) -> None:
+        self._run, self._names, self._times = run, list(names), frozenset(times)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return self._run(self._timed(batch) for batch in gathered(batches, GATHERED))
@@ -99,9 +104,9 @@ class Restored:
     def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [
             column.view(_TIMES) if name in self._times else column
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            for name, column in zip(self._names, batch.columns, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+        return pa.RecordBatch.from_arrays(columns, self._names)
 
 
 def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

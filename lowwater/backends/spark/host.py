@@ -45,7 +45,8 @@ from lowwater.backends.spark.messages import (
 from lowwater.backends.spark.sharding import shard_key, shard_of
 from lowwater.backends.spark.spool import Spool
 from lowwater.backends.spark.written import Outlet, Writing
-from lowwater.metrics import SUMMED
+from lowwater.errors import LowwaterError
+from lowwater.metrics import PER_OPERATOR
 from lowwater.plan.plan import Plan
 from lowwater.runtime.graph import Graph, Run
 from lowwater.runtime.ingest import Ingest
@@ -56,6 +57,8 @@ from lowwater.state.store import Changes, Store, segment_sizes
 _CHUNK = 200_000
 """Rows of a packed result: keeps a single value far below Spark's limits."""
 _BYTES = 32 << 20
+BOUNDS = "lowwater.bounds"
+"""The local property of a job that has bounds on state checked after each micro-batch: "count" or "raise"."""
 _SEQUENCE = 1 << 20
 """Messages of one run, at most."""
 
@@ -183,6 +186,7 @@ class StageRun:
                 spool.put(kind, pack({"rows": rows.slice(at, step)}))
 
         later = graph.apply(mail.runs, deliver, mail.clock, mail.end or finite, _started(self.starts))
+        over = self._over_bound(graph)
         commit()
         first = self.stage * _SEQUENCE
         for place, (kind, blob) in enumerate(spool, start=first):
@@ -198,12 +202,20 @@ class StageRun:
         if self.stage + 1 < self.plan.stages:
             for packet in mail.control:
                 yield Packet(self.stage + 1, key, CONTROL, packet.blob)
-        yield from self._metrics(number, graph)
+        yield from self._metrics(number, graph, over)
 
-    def _metrics(self, number: int, graph: Graph) -> Iterator[Packet]:
-        metrics, key = graph.metrics(), shard_key(number)
+    def _over_bound(self, graph: Graph) -> dict[int, str]:
+        """The operators that hold more than their bounds allow, if the job asks: to look reads all of the state."""
+        asked = _of_job(BOUNDS)
+        found = graph.excesses() if asked else {}
+        if found and asked == "raise":
+            raise LowwaterError(f"Query over {self.plan.name!r}: {'; '.join(found.values())}")
+        return found
+
+    def _metrics(self, number: int, graph: Graph, over: Mapping[int, str]) -> Iterator[Packet]:
+        metrics, key = graph.metrics(over), shard_key(number)
         for one in metrics.operators:
-            numbers = {name: getattr(one, name) for name in SUMMED}
+            numbers = {name: getattr(one, name) for name in PER_OPERATOR}
             yield Packet(OUT, key, METRICS, operator=one.number, numbers=numbers)
         if not number:  # the facts are the same in every shard
             text = pa.table({"json": [json.dumps(metrics.numbers())]})

@@ -25,10 +25,10 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from lowwater.metrics import SUMMED
+from lowwater.metrics import PER_OPERATOR
 
 PACKED = "stage int, shard int, run long, kind string, part int, parts int, blob binary, operator int, " + ", ".join(
-    f"{name} long" for name in SUMMED
+    f"{name} long" for name in PER_OPERATOR
 )
 SCHEMA = pa.schema(
     [
@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
         ("parts", pa.int32()),
         ("blob", pa.binary()),
         ("operator", pa.int32()),
-        *((name, pa.int64()) for name in SUMMED),
+        *((name, pa.int64()) for name in PER_OPERATOR),
     ]
 )
 MESSAGE, CONTROL, OUTSIDE = "message", "control", "outside"
@@ -53,7 +53,7 @@ PIECE = 32 << 10
 """Bytes of a blob in one row."""
 WHOLE = (FACTS, METRICS, WROTE)
 """Kinds that are looked at row by row, and not cut: there are few of them."""
-NONE = dict.fromkeys(SUMMED, 0)
+NONE = dict.fromkeys(PER_OPERATOR, 0)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def packets_of(batch: pa.RecordBatch) -> Iterator[Packet]:
     columns = {name: batch.column(name).to_pylist() for name in SCHEMA.names if name != "blob"}
     blobs = batch.column("blob")
     for i in range(batch.num_rows):
-        numbers = {name: columns[name][i] for name in SUMMED}
+        numbers = {name: columns[name][i] for name in PER_OPERATOR}
         yield Packet(
             columns["stage"][i],
             columns["shard"][i],
@@ -171,6 +171,6 @@ def packets_in(frame: pd.DataFrame) -> Iterator[Packet]:
     columns: dict[str, list[Any]] = {name: frame[name].tolist() for name in SCHEMA.names}
     for i in range(len(frame)):
         at = {name: values[i] for name, values in columns.items()}
-        numbers = {name: int(at[name]) for name in SUMMED}
+        numbers = {name: int(at[name]) for name in PER_OPERATOR}
         of = (at["stage"], at["shard"], at["kind"], at["blob"], at["run"], at["operator"])
         yield Packet(*of, numbers, at["part"], at["parts"])

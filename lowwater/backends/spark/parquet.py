@@ -75,6 +75,9 @@ class ParquetFrame:
     def apply(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> SparkFrame:
         return self.dataframe().apply(function, schema)
 
+    def arrived(self, columns: Sequence[str]) -> pa.Table:
+        return self.dataframe().arrived(columns)
+
     def select(self, columns: Sequence[str]) -> ParquetFrame:
         schema = pa.schema([self.schema.field(name) for name in columns])
         return ParquetFrame(self.spark, self.path, schema, self.options)

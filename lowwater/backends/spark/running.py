@@ -39,6 +39,7 @@ class RunningQuery:
         self._checkpoint = checkpoint
         self._replays, self._in_place = replays, in_place
         self._last: Metrics | None = None
+        self._stopped = False
         self.spark, self._sinks = launch()
 
     @property
@@ -48,8 +49,7 @@ class RunningQuery:
     def metrics(self) -> Metrics:
         """Rows read, late and dropped, state held, low-watermark of every source and which one holds back."""
         for progress in self._events():
-            observed = (progress.observedMetrics or {}).get(self._observed)
-            metrics = None if observed is None else compile.observed(observed.asDict(), self._plan)
+            metrics = self.observed(progress)
             if metrics is not None:
                 self._last = metrics
                 break
@@ -57,6 +57,11 @@ class RunningQuery:
             remembered = self._checkpoint.remembered()
             self._last = None if remembered is None else compile.observed(remembered, self._plan)
         return self._last or Metrics()
+
+    def observed(self, progress: Any) -> Metrics | None:
+        """The metrics in one of Spark's progress events; None where there are none."""
+        observed = (progress.observedMetrics or {}).get(self._observed)
+        return None if observed is None else compile.observed(observed.asDict(), self._plan)
 
     def _events(self) -> Iterator[Any]:
         """Progress events, the newest first. The older ones are parsed only where the last carries no metrics."""
@@ -81,9 +86,26 @@ class RunningQuery:
             )
         self.spark.processAllAvailable()
 
+    def rest(self, timeout: float | None = 60) -> None:
+        """Waits, at most so long, until the micro-batch that runs is committed, so that a stop interrupts nothing."""
+        if self.active:
+            self._sinks.rest(timeout)
+
     def stop(self) -> None:
+        """Stops the query. A `finish()` that waits in another thread gives up, and can be called again."""
+        self._stopped = True
+        self._halt()
+
+    def _halt(self) -> None:
         self.metrics()
         self.spark.stop()
+
+    def _end(self) -> None:
+        """Gives the command that ends all inputs. All rows must be read before, so that none is late."""
+        if self._stopped:
+            raise LowwaterError("The query was stopped before finish() came to the end; start it again to go on.")
+        if not self._checkpoint.ending:
+            self._checkpoint.end()
 
     def finish(self, timeout: float | None = None) -> None:
         """Ends all inputs: what is there now is processed, every window that is open is answered, the query stops.
@@ -96,6 +118,7 @@ class RunningQuery:
         if self.spark.exception() is not None:
             raise LowwaterError("The query has failed and cannot be finished; start it again once its cause is mended.")
         deadline = None if timeout is None else time.monotonic() + timeout
+        self._stopped = False
         if self.active and self._in_place and timeout is None and not self._checkpoint.clock:
             self._end_in_place()
         elif self._replays:
@@ -107,10 +130,9 @@ class RunningQuery:
     def _end_in_place(self) -> None:
         """Lets the query read all there is, then the end. A launch costs more than a micro-batch."""
         self.spark.processAllAvailable()
-        if not self._checkpoint.ending:
-            self._checkpoint.end()
+        self._end()
         self.spark.processAllAvailable()
-        self.stop()
+        self._halt()
         if self.metrics().low_watermark != "end":  # a file system may show the command later
             self._drain(IN_ONE, None)
 
@@ -122,10 +144,10 @@ class RunningQuery:
         """
         if self.active:
             self._sinks.rest(_left(deadline))
-            self.stop()
+            self._halt()
         if not self._checkpoint.ending:
             self._drain(AVAILABLE, deadline)
-            self._checkpoint.end()
+            self._end()
         self._drain(IN_ONE, deadline)
         if self.metrics().low_watermark != "end":  # that one was a micro-batch that had been interrupted
             self._drain(IN_ONE, deadline)
@@ -134,7 +156,7 @@ class RunningQuery:
         self.metrics()
         self.spark, self._sinks = self._launch(trigger)
         if not self.await_termination(_left(deadline)):
-            self.stop()
+            self._halt()
             raise _timed_out("The query is stopped", self.metrics())
         self.metrics()
 
@@ -145,14 +167,13 @@ class RunningQuery:
                 "The query reads a socket, which cannot be read again, and has stopped, so that it cannot be finished; "
                 "call finish() while it runs, or read from a source that can be replayed."
             )
-        if not self._checkpoint.ending:
-            self._checkpoint.end()
+        self._end()
         while self.metrics().low_watermark != "end":
             left = _left(deadline)
             if left is not None and left <= POLL:
                 raise _timed_out("The query goes on", self.metrics())
             self.await_termination(POLL)
-        self.stop()
+        self._halt()
 
 
 def _left(deadline: float | None) -> float | None:

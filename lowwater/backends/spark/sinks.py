@@ -26,6 +26,8 @@ _SOON = 0.02
 OUTPUTS = {RESULT: "results", LATE: "late", "progress": "progress"}
 """Outputs by their kind, and how start() names them."""
 PROGRESS = "input string, source string, low_watermark string, largest_seen string, rows long, holds_back boolean"
+TIMES = ("low_watermark_time", "largest_seen_time")
+"""Columns of the progress output that are timestamps. They travel as text, because Python may know another zone."""
 
 
 class Sinks:
@@ -191,5 +193,11 @@ def _deliver(rows: DataFrame, output: Output, batch: int) -> None:
 def _progress(host: DataFrame) -> DataFrame:
     """One row per source: its progress, and whether it holds the others back."""
     found = compile.sources(host).objects
-    rows = [(s.input, s.source, s.low_watermark, s.largest_seen, s.rows, s.holds_back) for s in found]
-    return host.sparkSession.createDataFrame(rows, PROGRESS).coalesce(1)
+    texts = [tuple(None if getattr(s, time) is None else str(getattr(s, time)) for time in TIMES) for s in found]
+    rows = [
+        (s.input, s.source, s.low_watermark, s.largest_seen, s.rows, s.holds_back, *times)
+        for s, times in zip(found, texts, strict=True)
+    ]
+    schema = ", ".join([PROGRESS, *(f"{time} string" for time in TIMES)])
+    table = host.sparkSession.createDataFrame(rows, schema)
+    return table.withColumns({time: table[time].cast("timestamp") for time in TIMES}).coalesce(1)

@@ -18,6 +18,7 @@ from lowwater.operators.flush import EAGER, Flush
 from lowwater.query.choose import aggregate_spec
 from lowwater.query.logical.node import Stateful, Unary
 from lowwater.query.promises import promised
+from lowwater.query.statistics import group_statistics
 from lowwater.windows.context_aware import Partitioned
 from lowwater.windows.context_free import TupleBased
 from lowwater.windows.describe import describe
@@ -92,4 +93,5 @@ class Aggregate(Unary, Stateful):
         }
 
     def spec(self) -> AggregateSpec:
-        return aggregate_spec(self.what, self.of.properties, self.strategy, self.flush, self.table)
+        found = group_statistics(self.what, self.of) if self.strategy == "auto" and self.table is None else None
+        return aggregate_spec(self.what, self.of.properties, self.strategy, self.flush, self.table, found)

@@ -18,6 +18,7 @@ from lowwater.model.words import length
 from lowwater.query.joining import join_spec, refuse_join
 from lowwater.query.logical.node import Node, Stateful
 from lowwater.query.promises import behind_join
+from lowwater.query.statistics import expected_state
 from lowwater.windows.context_free import Sliding
 from lowwater.windows.describe import describe
 
@@ -117,4 +118,5 @@ class Join(Stateful):
             for schema, one in zip(self.schemas, self.inputs, strict=True)
         )
         spec = join_spec(self.what, self._each, kept)
-        return replace(spec, joint=self.joint, extremes=self.extremes)
+        expects = expected_state(self.what, self.inputs)
+        return replace(spec, joint=self.joint, extremes=self.extremes, expects=expects)

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from lowwater.model.policy import Delay
+from lowwater.model.policy import Delay, Measured
 from lowwater.model.properties import Progressing, Properties
 from lowwater.plan.inputs import Ends, Input
 from lowwater.plan.plan import OutsideStep
 from lowwater.query.frame import Backend, Frame
 from lowwater.query.logical.node import Node, Unary
+
+UNDECLARED = "its disorder is measured and not declared, so nothing promises that rows are over; give disorder="
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,8 @@ class Scan(Node):
     @cached_property
     def properties(self) -> Properties:
         policy = self.input.policy
+        if isinstance(policy, Measured):
+            return Properties(self.frame.schema, silent=UNDECLARED, skewed=self.input.skewed, measured=self.time)
         behind = policy.ticks if isinstance(policy, Delay) else None
         return Properties(
             self.frame.schema,

@@ -42,6 +42,7 @@ class Union(Node):
             again=next((one.again for one in each if one.again), None),
             skewed=all(one.skewed for one in each),
             derived=derived,
+            measured=first.measured if len({one.measured for one in each}) == 1 else None,
         )
 
     def over(self, *inputs: Node) -> Union:

@@ -1,0 +1,69 @@
+"""Opens declared streams on Spark: any source by name and options, tables of the catalog, and generated streams."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from lowwater.backends.opened import as_declared
+from lowwater.backends.spark.frame import frame
+from lowwater.errors import LowwaterError
+from lowwater.generate.files import write_files
+from lowwater.generate.named import GENERATORS, generated
+from lowwater.language import Declaration
+from lowwater.relation import Relation
+
+FILES = 20
+"""Files of a generated stream: each is one micro-batch at most."""
+
+
+def opener(spark: SparkSession, streaming: bool = True) -> Callable[[Declaration], Relation]:
+    """Opens streams in this session; without `streaming` as tables, all of whose rows are there."""
+    return lambda declared: declared.relation(frame(_read(spark, declared, streaming)))
+
+
+def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFrame:
+    options = declared.options.resolved()
+    name = declared.format.lower()
+    if name in GENERATORS:
+        return _generated(spark, declared, options, streaming)
+    reader = spark.readStream if streaming else spark.read
+    if name == "table":
+        return reader.table(options.pop("name"))
+    reader = reader.format(declared.format).options(**options)
+    if declared.schema is not None and name not in ("rate", "rate-micro-batch", "socket", "kafka"):
+        reader = reader.schema(from_arrow_schema(declared.schema))
+    elif streaming and name in ("parquet", "csv", "json", "orc", "text"):
+        raise LowwaterError(
+            f"A stream of {name} files needs its columns: CREATE STREAM {declared.name} (ts TIMESTAMP, ...)."
+        )
+    df = reader.load()
+    if declared.schema is None:
+        return df
+    types = from_arrow_schema(declared.schema)
+    found = zip(declared.found_in(df.columns), types, strict=True)
+    return df.select(*(df[name].cast(one.dataType).alias(one.name) for name, one in found))
+
+
+def _generated(spark: SparkSession, declared: Declaration, options: dict[str, str], streaming: bool) -> DataFrame:
+    """A generated stream as files in a directory that follows from its options, so that a query can start again."""
+    files = int(options.pop("files", FILES))
+    table = as_declared(generated(declared.format.lower(), options), declared)
+    if not streaming:
+        return spark.createDataFrame(table)
+    text = json.dumps([declared.format.lower(), sorted(options.items()), files, str(table.schema)])
+    into = Path(tempfile.gettempdir()) / f"lowwater-generated-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    done = into / "_written"
+    if not done.exists():
+        for old in into.glob("*.parquet"):
+            old.unlink()
+        write_files(table, into, min(files, max(1, table.num_rows)))
+        done.touch()
+    reader = spark.readStream.schema(from_arrow_schema(table.schema)).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(into))

@@ -1,0 +1,146 @@
+"""Joins without a window on a key that progresses: the node, and what of it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.errors import BadWindow, LowwaterError
+from lowwater.joins.oblivious import ObliviousSpec
+from lowwater.joins.oblivious_cost import Characteristics, joined
+from lowwater.joins.spec import JoinSide, WindowJoin
+from lowwater.model.properties import Progressing, Properties
+from lowwater.query.joining import refuse_names
+from lowwater.query.logical.node import Node, Stateful
+from lowwater.query.refuse import refuse_key, refuse_revisions
+
+VERB = "oblivious_join()"
+
+
+@dataclass(frozen=True, eq=False)
+class ObliviousJoin(Stateful):
+    """Rows of all inputs that are equal on the key. `place` is the column of the key that progresses."""
+
+    inputs: tuple[Node, ...]
+    schemas: tuple[pa.Schema, ...]
+    names: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    place: int
+    expect: tuple[Characteristics | None, ...]
+    emits: tuple[str, ...] | None = None
+
+    @cached_property
+    def what(self) -> WindowJoin:
+        sides = tuple(
+            JoinSide(name, schema, key[self.place], key)
+            for name, schema, key in zip(self.names, self.schemas, self.keys, strict=True)
+        )
+        return WindowJoin(sides, (None,) * len(sides), emits=self.emits)
+
+    @cached_property
+    def expected(self) -> tuple[Characteristics | None, ...]:
+        """What is known of each input: as the user expects it, or of an inner join by Theorem 3.1."""
+        return tuple(
+            given if given is not None else _of_results(node)
+            for given, node in zip(self.expect, self.inputs, strict=True)
+        )
+
+    @cached_property
+    def properties(self) -> Properties:
+        """Results progress on the key at the slowest input, if all inputs have promises."""
+        what = self.what
+        own = [one.properties.progressing(side.time) for one, side in zip(self.inputs, what.sides, strict=True)]
+        names = tuple(dict.fromkeys(what.times))
+        known = [one.behind for one in own if one is not None]
+        behind = None if None in known else max((b for b in known if b is not None), default=None)
+        silent = next((n.properties.silent for n, one in zip(self.inputs, own, strict=True) if one is None), None)
+        return Properties(
+            what.result_schema(),
+            tuple(Progressing(name, behind) for name in names) if None not in own else (),
+            apart=True,
+            silent=silent,
+            derived=True,
+            measured=names[0] if names[0] in what.result_schema().names else None,
+        )
+
+    def over(self, *inputs: Node) -> ObliviousJoin:
+        return replace(self, inputs=tuple(inputs))
+
+    def line(self) -> str:
+        return f"MJoin  without a window, of {', '.join(self.names)}"
+
+    def narrowed(self, needed: Set[str]) -> ObliviousJoin:
+        return replace(self, emits=tuple(c.name for c in self.what.columns if c.name in needed))
+
+    def reads(self, needed: Set[str]) -> Sequence[Set[str]]:
+        return self.what.reads()
+
+    def meaning(self) -> dict[str, Any]:
+        what = self.what
+        return {
+            "operator": "oblivious join",
+            "names": [side.name for side in what.sides],
+            "on": [list(side.on) for side in what.sides],
+            "time": [side.time for side in what.sides],
+            "columns": [str(side.schema) for side in what.sides],
+        }
+
+    def spec(self) -> ObliviousSpec:
+        what = self.what
+        for side, node in zip(what.sides, self.inputs, strict=True):
+            refuse_revisions(node.properties, VERB)
+            refuse_key(side.on, node.properties, VERB)
+            if node.properties.ends:
+                raise LowwaterError(f"{VERB} has no use of ended values; use join(), or leave unique() and ends() out.")
+        for columns in zip(*(side.on for side in what.sides), strict=True):
+            types = {str(side.schema.field(name).type) for side, name in zip(what.sides, columns, strict=True)}
+            if len(types) > 1:
+                raise LowwaterError(
+                    f"{VERB} compares {' with '.join(sorted(types))}; cast {', '.join(columns)} to one type."
+                )
+        if len(set(self.names)) < len(self.names):
+            raise LowwaterError(
+                f"{VERB} needs relations of different names, but has {list(self.names)}; name them by stream(name=) or "
+                "named()."
+            )
+        refuse_names(what)
+        kept = tuple(
+            tuple(f.name for f in schema if f.name in one.schema.names)
+            for schema, one in zip(self.schemas, self.inputs, strict=True)
+        )
+        return ObliviousSpec(what, self.expected, tuple(one.properties.derived for one in self.inputs), kept)
+
+
+def _of_results(node: Node) -> Characteristics | None:
+    """The characteristics of a join's results by Theorem 3.1, if all its inputs are known. Row-wise steps keep rows."""
+    if not isinstance(node, ObliviousJoin):
+        return None
+    known = [one for one in node.expected if one is not None]
+    return joined(known) if len(known) == len(node.inputs) else None
+
+
+def progressing_place(names: Sequence[str], nodes: Sequence[Node], keys: Sequence[tuple[str, ...]]) -> int:
+    """The column of the key that progresses on all inputs; or a refusal."""
+
+    def grows(node: Node, column: str) -> bool:
+        own = node.properties.progressing(column)
+        return node.properties.measured == column or (own is not None and not own.nullable)
+
+    for place in range(len(keys[0])):
+        if all(grows(node, key[place]) for node, key in zip(nodes, keys, strict=True)):
+            return place
+    name, key, node = next(
+        (name, key, node)
+        for name, key, node in zip(names, keys, nodes, strict=True)
+        if not any(grows(node, column) for column in key) or node is nodes[-1]
+    )
+    grown = node.properties.measured or node.properties.attribute
+    raise BadWindow(
+        f"Rows of {name!r} would be kept for ever: {', '.join(key) or 'no column'} does not progress, "
+        f"{'and neither does another column' if grown is None else f'but {grown!r} does'}; put a column that "
+        "progresses on all inputs into on=, or use join(within=)."
+    )
