@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,6 +76,91 @@ def demo(
         if keep is None:
             shutil.rmtree(place, ignore_errors=True)
     raise typer.Exit(0 if agrees else 1)
+
+
+File = Annotated[Path, typer.Argument(help="A file of queries; see docs/language.md.")]
+
+
+@app.command()
+def check(file: File) -> None:
+    """Read and plan all queries of a file, and run nothing."""
+    from lowwater.shell import files
+
+    queries = files.checked(files.script_of(file))
+    for query in queries:
+        columns = ", ".join(f"{column.name} {column.type}" for column in query.relation.schema)
+        OUT.print(f"{query.name}: {columns}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def explain(
+    file: File,
+    format: Annotated[str | None, typer.Option(help="text, json, dot or svg.")] = None,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Run the queries too, and add what they measured.")
+    ] = False,
+    seconds: Annotated[float | None, typer.Option(min=0.1, help="With --analyze: how long a stream runs.")] = None,
+    query: Annotated[str | None, typer.Option(help="The only query to explain, such as query1.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
+) -> None:
+    """Print the plan of all queries of a file: operators, reasons, stages and bounds on state."""
+    from lowwater.shell import files
+
+    text = files.explained(files.script_of(file), format, analyze, seconds, query)
+    if out is None:
+        print(text)
+    else:
+        out.write_text(text + "\n")
+
+
+@app.command()
+def run(
+    file: File,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Keep state here; a later run with the same directory goes on.")
+    ] = None,
+    finish: Annotated[
+        bool | None,
+        typer.Option(
+            "--finish/--no-finish",
+            help="End when all rows that are there are read, and answer open windows. Default for generated streams.",
+        ),
+    ] = None,
+) -> None:
+    """Run all queries of a file on Spark until Ctrl-C, and show rows, results, late rows, state and low-watermarks."""
+    from lowwater.shell import files, running
+
+    script = files.script_of(file)
+    place = checkpoint or Path(tempfile.mkdtemp(prefix="lowwater-run-"))
+    from lowwater.backends.spark import launch
+
+    try:
+        with launch.session(name="lowwater-run") as spark, running.signalled() as stop:  # Spark sets a handler too
+            running.run(spark, script, place, OUT, finish, stop)
+    finally:
+        if checkpoint is None:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@app.command()
+def sql(
+    on_spark: Annotated[bool, typer.Option("--spark", help="Run queries on Spark, over any source and sink.")] = False,
+) -> None:
+    """A prompt for queries, with results as they arrive. Statements may also come through a pipe."""
+    from lowwater.shell import prompt
+
+    with ExitStack() as stack:
+        if on_spark:
+            from lowwater.backends.spark import launch
+            from lowwater.backends.spark.opened import opener
+
+            with ERR.status("starting Spark"):
+                spark = stack.enter_context(launch.session(name="lowwater-sql"))
+            entering = prompt.Prompt(OUT, prompt.on_spark(spark), opener(spark))
+        else:
+            entering = prompt.Prompt(OUT, prompt.in_process)
+        lines = prompt.typed(entering, prompt.history_file()) if sys.stdin.isatty() else prompt.entries_of(sys.stdin)
+        prompt.run(entering, lines)
 
 
 @app.command()

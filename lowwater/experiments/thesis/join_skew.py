@@ -36,6 +36,7 @@ from pathlib import Path
 from lowwater.experiments.outcome import Outcome
 from lowwater.experiments.thesis import union_memory
 from lowwater.experiments.thesis.flows import both_ways, opposite
+from lowwater.experiments.thesis.from_text import PlannedOperator, plan_of
 from lowwater.experiments.thesis.links import Link, run
 from lowwater.experiments.thesis.union_memory import of
 from lowwater.generate import SECOND
@@ -65,6 +66,12 @@ DELAY_CLAIM = (
 )
 OOP, IOP = "oop_meld_oajoin", "iop_merge_oajoin"
 CLEARING, ORDERED = "oop_meld_clearing", "iop_merge_opib"
+Q84 = """
+SELECT M1.srcIP AS M1_srcIP, M1.destIP AS M1_destIP, M1.ts AS M1_ts
+FROM M1, M2 UNION C AS M3 [RANGE TUMBLING 1 minute, WA ts]
+WHERE M1.srcIP = M3.destIP AND M1.destIP = M3.srcIP AND M1.srcPort = M3.destPort AND M1.destPort = M3.srcPort
+"""
+"""The plan of Fig. 8-10 out of order is that which the planner makes of this text."""
 SELECT = ("M1_srcIP", "M1_destIP", "M1_ts")
 SKEWS = {"tiny": (0, 5, 50, 100), "full": (0, 5, 10, 20, 50, 100)}
 DELAYS = {"tiny": (0, 5, 10), "full": (0, 2, 4, 6, 8, 10)}
@@ -144,10 +151,11 @@ def reproduce_delay(size: str, out: Path) -> Outcome:
     rows = 2 * rate * seconds + SPARSE
     c, m1, m2 = both_ways(rows, seconds, ("C", "M1", "M2"), ("C", "M2"), 60 * rate, SPARSE / rows)
     what = opposite(("M1", "M3"), (m1, m2), grid=Sliding(60 * SECOND))
+    plan = plan_of(Q84, M1=m1, M2=m2, C=c)
     points = []
     for delay in DELAYS[size]:
         plans: dict[str, Operator] = {
-            OOP: UnionsJoined([Meld(("ts",), 1), Meld(("ts",), 2)], OAJoin(what)),
+            OOP: PlannedOperator(plan, "M1", "M2", "C"),
             IOP: UnionsJoined([Meld(("ts",), 1), merge(m2)], OAJoin(what)),
             ORDERED: UnionsJoined([Meld(("ts",), 1), merge(m2)], OPIBJoin(what)),
         }

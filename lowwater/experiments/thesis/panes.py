@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 
 import lowwater as lw
-from lowwater.aggregates.base import argument
 from lowwater.aggregates.grouped import Grouped, without_columns
 from lowwater.experiments.outcome import Outcome, write_csv
 from lowwater.model.punctuation import ALL, Punctuation
@@ -182,7 +181,7 @@ def tuple_by_tuple(rows: pa.Table, bucket: Bucket) -> Grouped:
     """Tuples tagged with their panes and not reduced: each tuple is a partial."""
     ticks, n = bucket.ticks(rows), rows.num_rows
     each = np.arange(n, dtype=np.intp)
-    values = [argument(aggregate, rows) for aggregate in bucket.what.distinct]
+    values = [aggregate.argument(rows) for aggregate in bucket.what.distinct]
     partials = tuple(a.lift(v, ticks, each, n) for a, v in zip(bucket.algebras, values, strict=True))
     return Grouped(without_columns(1), np.zeros(n, np.int64), bucket.what.grid.pane_of(ticks), partials)
 

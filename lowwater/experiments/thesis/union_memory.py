@@ -10,24 +10,28 @@ Fig. 8-11   count of the last 5 minutes, every minute, over two busy links and o
             0 to 10 s late. OOP keeps panes. In-order aggregation buffers the extents (A1), after Merge, or after Meld
             and a Sort with a slack of that delay. To show the cost of order alone, Merge is also put before panes
 
+Out-of-order plans are those that the planner makes of the queries' text. In-order ones put Merge or Sort in front of
+the same aggregation.
+
 The state held is the maximum over the ends of all time slices of the stream; see links.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-import lowwater as lw
 from lowwater.experiments.outcome import Outcome, write_csv
 from lowwater.experiments.thesis.curves import Curve, Panel, draw
+from lowwater.experiments.thesis.from_text import PlannedOperator, aggregate_of, plan_of
 from lowwater.experiments.thesis.links import Link, links, run
 from lowwater.generate import SECOND
 from lowwater.operators.base import Operator
 from lowwater.operators.meld import Meld
 from lowwater.operators.ordered import Merge, Sort
+from lowwater.operators.rowwise import Project
 from lowwater.state.store import Store
 
 SKEW_CLAIM = (
@@ -40,6 +44,12 @@ DELAY_CLAIM = (
     "proportion to the delay of the link that has hardly any packets, while out-of-order processing holds the same few "
     "panes. (In-order aggregation that buffers its extents holds so much that this growth is comparatively small.)"
 )
+Q82 = """
+SELECT srcIP, destIP, count(*) AS n
+FROM M1 UNION M2 [RANGE 1 minute, SLIDE 1 minute, WA ts]
+GROUP BY srcIP, destIP
+"""
+Q85 = "SELECT count(*) AS n FROM M1 UNION M2 UNION C [RANGE 5 minutes, SLIDE 1 minute, WA ts]"
 IOP, OOP = "iop_merge_wid", "oop_meld_wid"
 BUFFERED, SORTED, ORDER, PANES = "iop_merge_buffering", "iop_sort_buffering", "iop_merge_panes", "oop_meld_panes"
 SKEWS = {"tiny": (0, 20, 40), "full": (0, 5, 10, 20, 30, 40)}
@@ -65,13 +75,13 @@ class Point:
 def reproduce_skew(size: str, out: Path) -> Outcome:
     packets, hosts = SKEWED[size]
     m1, m2 = links(packets, 180, ("M1", "M2"), 0.5, hosts, ("ts", "srcIP", "destIP"))
-    stream = lw.stream(m1.rows, name="M1", progress="ts", disorder=lw.ordered()).window(range="1 minute")
-    spec = stream.group_by("srcIP", "destIP").agg(strategy="wid", n=lw.count()).plan.spec
+    plan = plan_of(Q82, M1=m1, M2=m2)
+    spec, shown = aggregate_of(plan), Project(plan.shown)
     points = []
     for skew in SKEWS[size]:
         chains: dict[str, list[Operator]] = {
-            IOP: [Merge(m1.rows.schema, "ts", 2), spec.open(Store(), 1)],
-            OOP: [Meld(("ts",), 2), spec.open(Store(), 1)],
+            IOP: [Merge(m1.rows.schema, "ts", 2), spec.open(Store(), 1), shown],
+            OOP: [PlannedOperator(plan, "M1", "M2")],
         }
         points += measure(chains, [m1, m2.late_by(skew)], skew, STRETCH[size])
     return outcome("TH-8-8", points, skew_holds(points, packets / 180 / 2), "skew of M1 and M2, s", out)
@@ -80,17 +90,17 @@ def reproduce_skew(size: str, out: Path) -> Outcome:
 def reproduce_delay(size: str, out: Path) -> Outcome:
     packets = DELAYED[size]
     c, *busy = links(packets, 480, ("C", "M1", "M2"), 300 / packets, 1000, ("ts",))
-    stream = lw.stream(c.rows, name="C", progress="ts", disorder=lw.ordered())
-    window = stream.window(range="5 minutes", slide="1 minute")
-    panes, buffer = (window.agg(strategy=strategy, n=lw.count()).plan.spec for strategy in ("panes", "buffer"))
+    plan = plan_of(Q85, C=c, M1=busy[0], M2=busy[1])
+    panes, shown = aggregate_of(plan), Project(plan.shown)
+    buffer = replace(panes, tactic="buffer")
     points = []
     for delay in DELAYS[size]:
         slack = delay * SECOND + STRETCH[size]  # within a time slice, links come one after the other
         chains: dict[str, list[Operator]] = {
-            BUFFERED: [Merge(c.rows.schema, "ts", 3), buffer.open(Store(), 1)],
-            SORTED: [Meld(("ts",), 3), Sort(c.rows.schema, "ts", slack), buffer.open(Store(), 1)],
-            ORDER: [Merge(c.rows.schema, "ts", 3), panes.open(Store(), 1)],
-            PANES: [Meld(("ts",), 3), panes.open(Store(), 1)],
+            BUFFERED: [Merge(c.rows.schema, "ts", 3), buffer.open(Store(), 1), shown],
+            SORTED: [Meld(("ts",), 3), Sort(c.rows.schema, "ts", slack), buffer.open(Store(), 1), shown],
+            ORDER: [Merge(c.rows.schema, "ts", 3), panes.open(Store(), 1), shown],
+            PANES: [PlannedOperator(plan, "C", "M1", "M2")],
         }
         points += measure(chains, [c.late_by(delay), *busy], delay, STRETCH[size])
     return outcome("TH-8-11", points, delay_holds(points, packets / 480), "delay of C, s", out)
