@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks import flush, join, plans, slide_by_tuple, sliding
+from benchmarks import flush, join, oblivious, plans, slide_by_tuple, sliding
 from benchmarks.rounds import BenchReport
 from lowwater.backends.spark.launch import Session
 from lowwater.errors import LowwaterError
@@ -51,6 +51,11 @@ BENCHMARKS = {
             plans.NAME,
             "the cost of a second stage, of a union of three inputs and of 10,000 sources, on the same rows",
             plans.run,
+        ),
+        Benchmark(
+            oblivious.NAME,
+            "four scrambled sensors joined on their epoch without a window, compared with three joins of Spark",
+            oblivious.run,
         ),
     )
 }

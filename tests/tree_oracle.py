@@ -9,6 +9,7 @@ joins are those of tests/oracle.py and tests/join_oracle.py. Rows that come late
     Aggregate        with wid, window_start, window_end and window_time, the last tick inside the window
     GroupBy          every combination of the groups that occurs
     Join             pairs, and rows that stay alone
+    ObliviousJoin    all combinations of rows with an equal key
 
 >>> import lowwater as lw
 >>> rows = pa.table({"ts": [1, 2, 11], "k": ["a", "a", "b"]})
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lowwater.aggregates.filtered import Filtered
 from lowwater.expressions import Expression, zone_of
 from lowwater.query.logical import (
     Aggregate,
@@ -45,6 +47,7 @@ from lowwater.query.logical import (
     Scan,
     Union,
 )
+from lowwater.query.logical.oblivious_join import ObliviousJoin
 from lowwater.windows.context_aware import SlideByTuple
 from lowwater.windows.context_free import Landmark
 from lowwater.windows.over import Over
@@ -56,6 +59,7 @@ from tests.join_oracle import as_rows, band_join, count_join, grid_join, n_way, 
 Row = dict[str, Any]
 AT = "__at"
 """The time of a row in ticks, beside its columns."""
+FILTER = "__filter "
 PARAMETERS = {"quantile": "q", "approx_quantile": "q", "top_k": "k", "heavy_hitters": "share"}
 """The attribute that holds the parameter of an aggregate."""
 
@@ -163,15 +167,20 @@ def bare(schema: pa.Schema) -> pa.Schema:
 
 
 def distinct(node: Distinct, of: Arrived) -> Arrived:
-    rows = timed(of.table, node.time)
-    columns = of.table.column_names
     survivors, last = [], {}
-    for i in sorted(range(len(rows)), key=lambda i: (rows[i][AT], by_value(rows[i], columns))):
-        key = oracle.key(rows[i], list(node.on))
-        if key not in last or rows[i][AT] - last[key] > (node.within or 0):
-            last[key] = rows[i][AT]
+    for i, row in in_time_order(of.table, node.time):
+        key = oracle.key(row, list(node.on))
+        if key not in last or row[AT] - last[key] > (node.within or 0):
+            last[key] = row[AT]
             survivors.append(i)
     return Arrived(of.table.take(pa.array(survivors, pa.int64())).select(node.schema.names), None)
+
+
+def in_time_order(table: pa.Table, time: str) -> list[tuple[int, Row]]:
+    """Rows that have a time, by (time, values), each with its place in the table."""
+    rows = [(i, row | {AT: ticks(row[time])}) for i, row in enumerate(table.to_pylist())]
+    known = [(i, row) for i, row in rows if row[AT] is not None]
+    return sorted(known, key=lambda one: (one[1][AT], by_value(one[1], table.column_names)))
 
 
 def by_value(row: Row, columns: list[str]) -> list[Any]:
@@ -199,12 +208,25 @@ def point(at: int | None, type: pa.DataType) -> Any:
 
 def asked(aggregates: Any) -> dict[str, tuple[Any, ...]]:
     """Aggregates as tests/oracle.py takes them."""
-    further = {name: [getattr(a, PARAMETERS[a.name])] if a.name in PARAMETERS else [] for name, a in aggregates}
-    return {name: (a.name, a.column, *further[name]) for name, a in aggregates}
+    out = {}
+    for name, a in aggregates:
+        of = a.of if isinstance(a, Filtered) else a
+        further = [getattr(of, PARAMETERS[of.name])] if of.name in PARAMETERS else []
+        out[name] = ("filter", FILTER + a.where) if isinstance(a, Filtered) else ()
+        out[name] += (of.name, *(of.columns or (None,)), *further)
+    return out
+
+
+def judged(table: pa.Table, aggregates: Any) -> pa.Table:
+    """The rows with a column for the filter of each aggregate: whether the row counts."""
+    for where in {a.where for _, a in aggregates if isinstance(a, Filtered)}:
+        holds = Expression.condition(where, table.schema, zone_of(table.schema)).evaluate(table)
+        table = table.append_column(FILTER + where, holds)
+    return table
 
 
 def windowed(node: Aggregate, of: Arrived) -> Arrived:
-    rows = timed(of.table, node.time)
+    rows = timed(judged(of.table, node.aggregates), node.time)
     aggregates, groups = asked(node.aggregates), list(node.groups)
     if isinstance(node.window, Over):
         return results(node, over(rows, node.window, groups, aggregates))
@@ -239,7 +261,7 @@ def results(node: Node, rows: list[Row]) -> Arrived:
 def grouped(node: GroupBy, of: Arrived) -> Arrived:
     time = next((p.attribute for p in node.of.properties.progress if p.attribute in of.table.column_names), None)
     groups: dict[Any, list[Row]] = {}
-    for row in of.table.to_pylist():
+    for row in judged(of.table, node.aggregates).to_pylist():
         at = ticks(row[time]) if time is not None else 0
         groups.setdefault(oracle.key(row, list(node.groups)), []).append(row | {AT: -math.inf if at is None else at})
     aggregates = asked(node.aggregates)
@@ -278,6 +300,17 @@ def joined(node: Join, *inputs: Arrived) -> Arrived:
         for row in rows:
             row |= {name: point(row[name], type) for name in ("window_start", "window_end")}
     return results(node, rows)
+
+
+def oblivious(node: ObliviousJoin, *inputs: Arrived) -> Arrived:
+    """All combinations of rows that agree on the key."""
+    keys = [key[node.place] for key in node.keys]
+    sides = [timed(one.table, time) for one, time in zip(inputs, keys, strict=True)]
+    columns = [schema.names for schema in node.schemas]
+    called = naming(list(zip(*node.keys, strict=True)), node.names, columns)
+    shown = {name: places for name, places in called.items() if name in node.schema.names}
+    pairs = n_way(sides, node.keys, (None,) * len(sides), [AT] * len(sides))
+    return results(node, as_rows(pairs, shown))
 
 
 def two(node: Join, left: list[Row], right: list[Row], on: Any, condition: Any) -> Any:
@@ -331,6 +364,7 @@ RULES: dict[type[Node], Callable[..., Arrived]] = {
     Aggregate: windowed,
     GroupBy: grouped,
     Join: joined,
+    ObliviousJoin: oblivious,
 }
 """What each node means."""
 

@@ -236,8 +236,11 @@ class Drawing:
         asked = {}
         for _ in range(self.rng.choice([1, 1, 2, 3])):
             function = self.rng.choice(functions) if numbers else "count"
-            made = lw.count() if function == "count" else getattr(lw, function)(self.rng.choice(numbers))
-            asked[self.fresh(function[0])] = made
+            arguments = [] if function == "count" else [self.rng.choice(numbers)]
+            name = self.fresh(function[0])
+            of = random.Random(name + function)  # its own draws, so that the shapes of trees stay as they are
+            where = f"{of.choice(numbers)} > {of.randint(-2, 8)}" if numbers and of.random() < 0.2 else None
+            asked[name] = getattr(lw, function)(*arguments, where=where)
         return asked
 
     # -- steps row by row ------------------------------------------------------------------------------------------
@@ -441,6 +444,16 @@ class Drawing:
             keys = ["k"]
         return self.rows(lw.join(below, on=self.rng.choice(keys), within=self.clock.length(self.rng.choice([2, 6]))))
 
+    def oblivious(self, depth: int) -> lw.Relation:
+        """A join without a window on a time of two relations or three. Any order of arrival is expected."""
+        sides = list(self.again(self.rng.choice([2, 2, 3]), lambda: self.tree(depth - 1)))
+        sides = [side.named(self.fresh("o")) for side in sides]
+        shared = [name for name in self.times(sides[0]) if all(name in self.times(side) for side in sides)]
+        on = [self.rng.choice(shared or ["ts"])]
+        keys = [name for name in ("k", "g") if all(name in self.columns(s, pa.string(), pa.int64()) for s in sides)]
+        on += self.rng.sample(keys, min(len(keys), self.rng.choice([0, 1, 1])))
+        return self.rows(lw.oblivious_join(sides, on=on, expect=lw.expect(scrambling=10**6)))
+
     def counted(self, depth: int) -> lw.Relation:
         """Windows over rows in order of arrival, which only streams have."""
         below = self.rows(self.data_stream(self.turn))
@@ -484,6 +497,7 @@ SHAPES: list[tuple[Callable[[Drawing, int], lw.Relation], int]] = [
     (Drawing.union, 4),
     (Drawing.join, 6),
     (Drawing.three, 1),
+    (Drawing.oblivious, 3),
     (Drawing.unique, 1),
     (Drawing.counted, 1),
 ]
