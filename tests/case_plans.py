@@ -222,11 +222,11 @@ STEPS: dict[str, Callable[[lw.Relation, Row], lw.Relation]] = {
 # -- on the local backend -------------------------------------------------------------------------------------------
 
 
-def computed(case: Case, arrival: Iterable[Row]) -> list[Row]:
+def computed(case: Case, arrival: Iterable[Row], plan: Callable[[Row, Streams], lw.Relation] = planned) -> list[Row]:
     """The results of a case on the local backend, its rows pushed as they came. State is empty behind the end."""
     inputs = inputs_of(case, arrival)
     drops = case["lateness"]["rule"] in DROPS
-    running = planned(case["query"], inputs.streams()).start(shards=2)
+    running = plan(case["query"], inputs.streams()).start(shards=2)
     ports = {one.name: port for port, one in enumerate(running.plan.inputs)}
     for name, rows in inputs.pushes(1 if drops else 1000):
         if name in ports:

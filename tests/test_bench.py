@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from benchmarks import bench, flush, join, plans, slide_by_tuple
+from benchmarks import bench, flush, join, oblivious, plans, slide_by_tuple
 from benchmarks.agreement import digest, read, times, unlike_digests
 from benchmarks.rounds import Result
 from lowwater import generate
@@ -229,3 +229,17 @@ def test_plans_agree_with_the_batch_computation(spark: SparkSession, tmp_path: P
     assert printed["own"] == {}
     bench.plot(report, tmp_path / "plot.png")
     Console(quiet=True).print(bench.as_table(report))
+
+
+@pytest.mark.spark
+def test_four_sensors_agree_with_three_joins_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    small = oblivious.WORKLOADS[0].capped(8000)
+    report = oblivious.run(spark, rounds=1, workloads=[small], warm=False)
+    assert report.disagreements == ()
+    printed = json.loads(json.dumps(bench.as_json(report)))
+    assert {r["engine"]: r["rows"] for r in printed["results"]} == {
+        "lowwater": 32_000,
+        "spark-memory": 16_000,
+        "spark-rocksdb": 8000,
+    }
+    assert set(printed["ratios"]) == {"four-sensors/spark-memory", "four-sensors/spark-rocksdb"}

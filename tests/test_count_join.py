@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from lowwater.errors import LowwaterError
 from lowwater.joins import count_join as module
+from lowwater.joins.arrived import arrange
 from lowwater.joins.condition import Condition
 from lowwater.joins.count_join import CountJoin
-from lowwater.joins.oa_join import LATE, arrange
+from lowwater.joins.oa_join import LATE
 from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.operators.base import Batch, Held, Late, Message, taken

@@ -28,7 +28,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ALL = [*PAGES, ROOT / "CONTRIBUTING.md"]
 """Also the page whose blocks tests/test_contributing.py runs."""
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-KNOWN = {"python", "python spark", "python raises", "python spark raises", "text", "console", ""}
+KNOWN = {"python", "python spark", "python raises", "python spark raises", "text", "console", "sql", ""}
+"""SQL is run by tests/test_language_docs.py."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 import lowwater as lw
-from lowwater.joins.oa_join import UNGRAMMATICAL, Arrived, OAJoin, arrange
+from lowwater.joins.arrived import Arrived, arrange
+from lowwater.joins.oa_join import UNGRAMMATICAL, OAJoin
 from lowwater.joins.pwjoin import PWJoin
 from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.model.punctuation import ALL, Punctuation

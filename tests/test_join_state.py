@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lowwater.joins import oa_join, side
+from lowwater.joins import combinations, side
 from lowwater.joins.condition import Condition
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.side import FANOUT
@@ -99,7 +99,7 @@ def test_results_come_in_pieces_where_text_would_not_fit_one_array(monkeypatch: 
         return [message.rows for message in out if isinstance(message, Batch)]
 
     (whole,) = answer()
-    monkeypatch.setattr(oa_join, "TEXT", 120)
+    monkeypatch.setattr(combinations, "TEXT", 120)
     pieces = answer()
     assert max(piece.num_rows for piece in pieces) <= 10
     assert pa.concat_tables(pieces).combine_chunks().equals(whole.combine_chunks())

@@ -10,7 +10,7 @@ from pathlib import Path
 import lowwater
 
 ROOT = Path(__file__).parent.parent
-ABOVE = ("lowwater.backends.spark.", "lowwater.cli", "lowwater.experiments")
+ABOVE = ("lowwater.backends.spark.", "lowwater.cli", "lowwater.experiments", "lowwater.shell.running")
 
 
 def below_spark() -> list[str]:

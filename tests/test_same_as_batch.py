@@ -200,6 +200,10 @@ def with_ends() -> pa.Table:
 
 RIGHT: dict[str, tuple[Callable[..., lw.Relation], dict[str, Any]]] = {
     "sliding": (counts, {"rows": declared()}),
+    "filtered": (
+        lambda rows: rows.window(20, 10).agg(n=lw.count(where="v > 3"), v=lw.last("v", where="k = 'a'")),
+        {"rows": declared()},
+    ),
     "in order": (counts, {"rows": declared(disorder=lw.ordered())}),
     "by rows": (counts, {"rows": declared(disorder=lw.delay_rows(5))}),
     "punctuated": (counts, {"rows": stream(punctuated(), progress="at", disorder=lw.punctuated("over", "at"))}),
@@ -220,6 +224,10 @@ RIGHT: dict[str, tuple[Callable[..., lw.Relation], dict[str, Any]]] = {
     "inner": (joined("inner"), {"left": declared(), "right": declared(disorder=2)}),
     "anti": (joined("anti"), {"left": declared(), "right": declared()}),
     "full": (joined("full"), {"left": declared(), "right": stream(numbers(seed=5), progress="at", disorder=3)}),
+    "oblivious": (
+        lambda left, right: lw.oblivious_join([left, right], on=["at", "k"], expect=lw.expect(scrambling=10**4)),
+        {"left": declared(), "right": stream(numbers(seed=5), progress="at", disorder=7)},
+    ),
     "values end": (ended, {name: stream(with_ends(), progress="at", disorder=7) for name in ("left", "right")}),
 }
 

@@ -42,6 +42,10 @@ TYPES: dict[str, tuple[pa.DataType, list[Any], list[str]]] = {
 }
 
 
+def moment(micros: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=micros)
+
+
 def rows_of(values: list[Any], type: pa.DataType) -> pa.Table:
     return pa.table({"ts": pa.array(range(len(values)), pa.int64()), "s": pa.array(values, type)})
 
@@ -56,6 +60,34 @@ def test_sources_may_be_of_any_type(name: str) -> None:
     n = len(values)
     expected = [SourceProgress("rows", s, str(n + i), str(n + i), 2, i == 0) for i, s in enumerate(names)]
     assert query.metrics().sources == expected
+
+
+@pytest.mark.parametrize("type", [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.timestamp("ms", "UTC")])
+def test_times_are_datetimes_too(type: pa.DataType) -> None:
+    second, start = dt.timedelta(seconds=1), MOMENT if type.tz else MOMENT.replace(tzinfo=None)
+    rows = pa.table({"ts": pa.array([start, start + 9 * second], type), "s": ["a", "b"]})
+    stream = lw.stream(rows, name="rows", progress="ts", disorder="2 seconds", source="s", sources=["a", "b", "c"])
+    query = stream.window("1 minute").agg(n=lw.count()).start()
+    assert query.metrics().low_watermark_time is None
+    query.push(rows)
+    found = [(s.source, s.low_watermark_time, s.largest_seen_time) for s in query.metrics().sources]
+    late = start - 2 * second
+    assert found == [("a", late, start), ("b", start + 7 * second, start + 9 * second), ("c", None, None)]
+    assert query.metrics().low_watermark_time is None
+    query.push([{"ts": start + 3 * second + second / 4, "s": "c"}])
+    assert (query.metrics().low_watermark_time, query.metrics().low_watermark) == (late, str(late))
+    query.finish()
+    assert query.metrics().low_watermark == "end"
+    assert query.metrics().low_watermark_time is None
+    assert {s.low_watermark_time for s in query.metrics().sources} == {None}
+
+
+def test_progress_on_numbers_has_no_times() -> None:
+    query = lw.stream(rows_of([1, 2], pa.int64()), progress="ts", disorder=0).window(10).agg(n=lw.count()).start()
+    query.push(rows_of([1, 2], pa.int64()))
+    (source,) = query.metrics().sources
+    assert (source.low_watermark, source.low_watermark_time, source.largest_seen_time) == ("1", None, None)
+    assert query.metrics().low_watermark_time is None
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -163,8 +195,8 @@ def test_metrics_survive_packing() -> None:
     assert again.held_back_by == "rows/c"
     assert again.sources == [
         SourceProgress("rows", "c", None, None, 0, True),
-        SourceProgress("rows", "a", *["1970-01-01 00:00:00.000003+00:00"] * 2, 1, False),
-        SourceProgress("rows", "b", *["1970-01-01 00:00:00.000009+00:00"] * 2, 1, False),
+        SourceProgress("rows", "a", *["1970-01-01 00:00:00.000003+00:00"] * 2, 1, False, *[moment(3)] * 2),
+        SourceProgress("rows", "b", *["1970-01-01 00:00:00.000009+00:00"] * 2, 1, False, *[moment(9)] * 2),
     ]
     query.finish()
     assert {s.low_watermark for s in query.metrics().sources} == {"end"}

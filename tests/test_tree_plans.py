@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -52,7 +53,22 @@ def over_links() -> lw.Relation:
     return packets("L1").union(packets("L2", "1 second"), packets("L3", "30 seconds")).named("links")
 
 
+def sensors() -> list[lw.Relation]:
+    """Four sensors of which only the disorder is expected (WO 1)."""
+    schema = pa.schema([("epoch", pa.int64()), ("val", pa.float64())]).empty_table()
+    return [lw.stream(schema, name=f"s{i}", progress="epoch", disorder=lw.measured()) for i in (1, 2, 3, 4)]
+
+
+def two_and_two(expect: Any = None) -> lw.Relation:
+    """Joins without a window, over the results of joins without a window (WO Query 2)."""
+    a, b, c, d = sensors()
+    left, right = (lw.oblivious_join(pair, on="epoch", expect=expect) for pair in ([a, b], [c, d]))
+    return lw.oblivious_join([left.named("left"), right.named("right")], on="epoch")
+
+
 QUERIES: dict[str, Callable[[], lw.Relation]] = {
+    "oblivious_monitored": two_and_two,
+    "oblivious_expected": lambda: two_and_two(lw.expect(scrambling=500, rate=50, multiplicity=2)),
     "average_of_maxima": lambda: (
         packets().window("1 minute").agg(most=lw.max("len")).window("1 hour").agg(mean=lw.avg("most"))
     ),

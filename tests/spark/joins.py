@@ -15,6 +15,7 @@ import lowwater as lw
 from lowwater.backends.local import LocalQuery
 from lowwater.generate import keyed
 from lowwater.generate.auctions import auctions
+from lowwater.generate.scrambled import scrambled
 from tests.spark.answers import write_part
 
 PARTS = 3
@@ -42,6 +43,14 @@ def _ranged(table: pa.Table) -> pa.Table:
     return body
 
 
+def _sensor(seed: int, rows: int, factor: int) -> pa.Table:
+    """Epochs, each twice, and values."""
+    epochs = scrambled(rows, seed, factor=factor, multiplicity=2).values
+    return pa.table({"epoch": epochs, "val": np.random.default_rng(seed).integers(0, 100, rows)})
+
+
+SCRAMBLED = {"s1": 40, "s2": 25, "s3": 10}
+"""The scrambling factors of the sensors."""
 _sold = auctions(60, seed=5, seconds=36 * 3600, bids=8.0, disorder=60.0)
 STREAMS: dict[str, pa.Table] = {
     "l": _noted(1, 700),
@@ -51,6 +60,7 @@ STREAMS: dict[str, pa.Table] = {
     "ranged": _ranged(_noted(6, 600)),
     "auctions": _sold.auctions,
     "bids": _sold.bids,
+    **{name: _sensor(seed, 600, factor) for seed, (name, factor) in enumerate(SCRAMBLED.items())},
 }
 
 Given = Callable[[str], Any]
@@ -64,6 +74,11 @@ def _stream(given: Given, name: str, disorder: str = "3 seconds") -> lw.Stream:
 def _two(given: Given, **options: Any) -> lw.Joined:
     options = {"on": "key", "within": "1 second"} | options
     return _stream(given, "l").join(_stream(given, "r"), **options)
+
+
+def _oblivious(given: Given, expect: Any = None) -> lw.Joined:
+    sensors = [lw.stream(given(name), name=name, progress="epoch", disorder=lw.measured()) for name in SCRAMBLED]
+    return lw.oblivious_join(sensors, on="epoch", expect=expect)
 
 
 def _later(pairs: pa.Table) -> pa.Array:
@@ -114,6 +129,11 @@ JOINS: dict[str, tuple[tuple[str, ...], Callable[[Given], lw.Joined]]] = {
         lambda given: _auction(given).group_by("item_id").agg(n=lw.count(), top=lw.max("price")),
     ),
     "auction rows": (("auctions", "bids"), _auction),
+    "oblivious": (
+        tuple(SCRAMBLED),
+        lambda given: _oblivious(given, {name: lw.expect(scrambling=k) for name, k in SCRAMBLED.items()}),
+    ),
+    "oblivious monitored": (tuple(SCRAMBLED), _oblivious),
     "ranges": (
         ("ranged", "r"),
         lambda given: (

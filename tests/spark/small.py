@@ -7,6 +7,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from lowwater.backends.spark.host import BOUNDS
 from tests.spark.quick import options
 
 SETTINGS = {
@@ -35,4 +36,5 @@ def session(master: str = "local[2]", memory: str = "3g", killed: bool = False, 
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
+    spark.sparkContext.setLocalProperty(BOUNDS, "raise")  # the bound of EXPLAIN is checked in every micro-batch
     return spark

@@ -78,3 +78,22 @@ def test_what_is_no_aggregate_of_a_column_is_refused(rows: lw.Relation) -> None:
             window.agg(x=wrong)
     with pytest.raises(LowwaterError, match="takes Spark SQL as text or a Column, not int"):
         rows.where(3)
+
+
+def test_a_filter_on_an_aggregate_counts_what_spark_counts(rows: lw.Relation, spark: SparkSession) -> None:
+    def total(where: str) -> str:
+        return f"sum(v) FILTER (WHERE {where})"
+
+    ours = rows.window("10 seconds").group_by("k")
+    by_argument = ours.agg(s=lw.sum("v", where="n > 2"), c=lw.count(where="n = 0")).collect()
+    by_column = ours.agg(s=F.expr(total("n > 2")), c=F.expr("count(*) FILTER (WHERE n = 0)")).collect()
+    assert by_argument == by_column
+    data = [(NOON + dt.timedelta(seconds=i), f"it's {i % 3}", i % 5, float(i)) for i in range(40)]
+    frame = spark.createDataFrame(data, "ts timestamp, k string, n long, v double")
+    batch = frame.groupBy(F.window("ts", "10 seconds"), "k").agg(
+        F.expr(total("n > 2")).alias("s"), F.expr("count(*) FILTER (WHERE n = 0)").alias("c")
+    )
+    expected = sorted((row["k"], row["window"]["start"].timestamp(), row["s"], row["c"]) for row in batch.collect())
+    found = sorted((r["k"], r["window_start"].timestamp(), r["s"], r["c"]) for r in by_argument.to_pylist())
+    assert len(found) == 12
+    assert [f[:1] + f[2:] for f in found] == [e[:1] + e[2:] for e in expected]

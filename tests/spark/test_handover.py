@@ -85,14 +85,14 @@ def test_batches_are_gathered_in_order_and_times_restored_without_a_copy() -> No
         seen.extend(arrived)
         return iter(())
 
-    list(Restored(run, ("t",))(iter(batches)))
+    list(Restored(run, ("t", "v"), ("t",))(iter(batches)))
     (one,) = seen
     assert one.schema == pa.schema([("t", pa.timestamp("us", "UTC")), ("v", pa.string())])
     assert one.column("t").cast(pa.int64()).to_pylist() == [0, None, 1, None, 2, None, 3, None, 4, None]
     assert list(gathered(iter(batches[:1]), 10)) == batches[:1]
     whole = pa.array([1, 2, 3])
     seen.clear()
-    list(Restored(run, ("t",))(iter([pa.record_batch({"t": whole})])))
+    list(Restored(run, ("t",), ("t",))(iter([pa.record_batch({"t": whole})])))
     assert seen[0].column("t").buffers()[1].address == whole.buffers()[1].address
 
 

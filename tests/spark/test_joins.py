@@ -16,7 +16,7 @@ from tests.spark.joins import JOINS, PARTS, STREAMS, comparable, locally, stream
 
 pytestmark = pytest.mark.spark
 
-SAMPLE = ("counted", "melded", "by both times")
+SAMPLE = ("counted", "melded", "by both times", "oblivious monitored")
 """The kinds that run with every test run."""
 
 

@@ -19,7 +19,7 @@ from benchmarks import large_results
 from lowwater.backends.spark import host, messages
 from lowwater.backends.spark.host import Mail, StageRun
 from lowwater.backends.spark.messages import RESULT, Packet
-from lowwater.joins import oa_join
+from lowwater.joins import combinations
 from lowwater.runtime.graph import Graph, Run
 from lowwater.runtime.ingest import Ingest
 from lowwater.state.segments import unpack
@@ -31,7 +31,11 @@ GIB = 1 << 30
 
 def test_pairs_leave_a_shard_in_pieces_and_frames_hold_a_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process, where the sizes can be lowered: 200,000 pairs of 16 bytes and more, a piece per 64 kB."""
-    for module, name, size in ((oa_join, "PIECE", 1 << 18), (host, "_BYTES", 1 << 16), (messages, "FRAME", 1 << 18)):
+    for module, name, size in (
+        (combinations, "PIECE", 1 << 18),
+        (host, "_BYTES", 1 << 16),
+        (messages, "FRAME", 1 << 18),
+    ):
         assert hasattr(module, name)
         monkeypatch.setattr(module, name, size)
     left, right = (pa.table({"ts": pa.array(range(n)), "key": [1] * n, "v": pa.array(range(n))}) for n in (1000, 200))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
 import lowwater as lw
 from lowwater.query.bound import slots
@@ -100,8 +103,16 @@ def test_progress_output_names_the_source_that_holds_back(spark: SparkSession, t
         )
     )
     query.await_termination()
-    told = {row.source: row.holds_back for row in spark.read.parquet(str(tmp_path / "progress")).collect()}
-    assert told == {"1": False, "2": True}
+    progress = spark.read.parquet(str(tmp_path / "progress"))
+    assert {row.source: row.holds_back for row in progress.collect()} == {"1": False, "2": True}
+    for column in ("low_watermark", "largest_seen"):
+        assert progress.schema[f"{column}_time"].dataType == TimestampType()
+        told = progress.select("source", F.unix_seconds(f"{column}_time"), column).collect()
+        assert {row.source: tuple(row)[1:] for row in told} == {
+            source: (START // 1_000_000 + s, str(dt.datetime.fromtimestamp(START // 1_000_000 + s, dt.UTC)))
+            for source, s in (("1", 50), ("2", 7))
+        }
+    assert query.metrics().low_watermark_time == query.metrics().sources[1].largest_seen_time
     assert query.metrics().held_back_by == "links/2"
     assert spark.read.parquet(str(tmp_path / "out")).count() == 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -69,3 +71,39 @@ def test_expressions_after_a_select_do_not_fail_on_rows_that_it_took_out(spark: 
     schema = pa.schema([("ts", pa.int64()), ("d", pa.int64()), ("r", pa.float64())])
     total = stream.apply(doubled, schema).window(range=10).agg(s=lw.sum("r"))
     assert total.collect().column("s").to_pylist() == [20.0]
+
+
+def decimals(precision: int, scale: int, rng: random.Random) -> pa.Array:
+    """Numbers with room for a total and for the four digits of a mean, some null."""
+    most = 10 ** rng.randint(0, precision - 6)
+    drawn = [None if rng.random() < 0.2 else Decimal(rng.randint(-most, most)).scaleb(-scale) for _ in range(60)]
+    return pa.array(drawn, pa.decimal128(precision, scale))
+
+
+def test_totals_of_decimals_of_up_to_38_digits_are_those_of_spark(spark: SparkSession) -> None:
+    rng = random.Random(15)
+    columns = {f"d{p}_{s}": decimals(p, s, rng) for p, s in [(18, 4), (19, 0), (28, 9), (38, 6), (38, 35), (38, 38)]}
+    rows = pa.table({"ts": list(range(60)), "k": [n % 7 for n in range(60)], **columns})
+    table = spark.createDataFrame(rows)
+    table.createOrReplaceTempView("decimals")
+    asked = [(f"{name}_{column}", name, column) for column in columns for name in ("sum", "avg", "min", "max")]
+    spelled = ", ".join(f"{name}({column}) AS {label}" for label, name, column in asked)
+    expected = spark.sql(f"SELECT k, {spelled} FROM decimals GROUP BY k ORDER BY k").toArrow()
+    aggregates = {label: getattr(lw, name)(column) for label, name, column in asked}
+    for source in (rows, table):
+        query = lw.stream(source, name="d", progress="ts", disorder=60).window(range=60).group_by("k").agg(**aggregates)
+        found = query.collect().select(expected.column_names).sort_by("k")
+        assert found.to_pylist() == expected.to_pylist()
+        assert [field.type for field in found.schema][1:] == [field.type for field in expected.schema][1:]
+
+
+@pytest.mark.parametrize("name", ["sum", "avg"])
+def test_a_total_of_more_than_38_digits_is_an_error_as_in_spark(spark: SparkSession, name: str) -> None:
+    largest = Decimal("9" * 38)
+    rows = pa.table({"ts": [1, 2], "d": pa.array([largest, largest], pa.decimal128(38, 0))})
+    query = lw.stream(rows, progress="ts", disorder=0).window(range=10).agg(s=getattr(lw, name)("d"))
+    with pytest.raises(lw.LowwaterError, match=r"exceeds decimal\(38, 0\)"):
+        query.collect()
+    spark.createDataFrame(rows).createOrReplaceTempView("largest")
+    with pytest.raises(Exception, match=r"(?i)overflow|NUMERIC_VALUE_OUT_OF_RANGE"):
+        spark.sql(f"SELECT {name}(d) FROM largest").collect()
