@@ -128,14 +128,18 @@ def run(
     ] = None,
 ) -> None:
     """Run all queries of a file on Spark until Ctrl-C, and show rows, results, late rows, state and low-watermarks."""
-    from lowwater.shell import files, running
+    from lowwater.shell import failures, files, running
 
     script = files.script_of(file)
     place = checkpoint or Path(tempfile.mkdtemp(prefix="lowwater-run-"))
     from lowwater.backends.spark import launch
 
     try:
-        with launch.session(name="lowwater-run") as spark, running.signalled() as stop:  # Spark sets a handler too
+        with (
+            launch.session(name="lowwater-run") as spark,
+            running.signalled() as stop,  # Spark sets a handler too
+            failures.sentences(script),
+        ):
             running.run(spark, script, place, OUT, finish, stop)
     finally:
         if checkpoint is None:

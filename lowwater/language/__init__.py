@@ -8,7 +8,7 @@ queries       clauses to verbs
 """
 
 from lowwater.language.binding import BoundQuery, bind, sql
-from lowwater.language.declaration import Declaration, Opener, Options, Sink
+from lowwater.language.declaration import Declaration, Opener, Options, Sink, places_of
 from lowwater.language.errors import BadQuery
 from lowwater.language.script import (
     CreateStream,
@@ -39,6 +39,7 @@ __all__ = [
     "Sink",
     "Statement",
     "bind",
+    "places_of",
     "read",
     "sql",
     "write",

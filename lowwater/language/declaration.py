@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -134,6 +134,11 @@ Opener = Callable[[Declaration], Relation]
 
 def options_of(place: trees.Place) -> Options:
     return Options(tuple((one.this, one.expression.this) for one in place.args.get("options") or []))
+
+
+def places_of(script: Iterable[Any]) -> list[Options]:
+    """The options of all inputs and sinks of a script."""
+    return [options_of(place) for one in script for place in one.tree.find_all(trees.Place)]
 
 
 def sink_of(place: trees.Place) -> Sink:

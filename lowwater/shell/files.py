@@ -16,6 +16,7 @@ from lowwater.generate.named import GENERATORS
 from lowwater.language import BoundQuery, CreateStream, Declaration, Opener, Script, bind, read
 from lowwater.language.declaration import declaration_of
 from lowwater.relation import Relation
+from lowwater.shell.failures import sentences
 
 
 def script_of(file: Path) -> Script:
@@ -85,7 +86,8 @@ def checked(script: Script) -> list[BoundQuery]:
 def explained(script: Script, format: str | None, analyze: bool, seconds: float | None, only: str | None) -> str:
     """All queries of a script explained, or one of them."""
     asks = analyze or any(one.tree.args.get("analyze") for one in script)
-    with bound_here_or_there(script, opened.opened if asks else columns_only, seconds is not None) as queries:
+    open = opened.opened if asks else columns_only
+    with sentences(script), bound_here_or_there(script, open, seconds is not None) as queries:
         chosen = chosen_of(queries, only)
         form = format or next((q.explain.format for q in chosen if q.explain and q.explain.format), "text")
         parts = {q.name: of_query(q, form, analyze, seconds) for q in chosen}

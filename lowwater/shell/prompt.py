@@ -19,8 +19,9 @@ from rich.console import Console
 from lowwater.backends.local import LocalQuery
 from lowwater.backends.opened import opened
 from lowwater.errors import LowwaterError
-from lowwater.language import BadQuery, BoundQuery, CreateStream, CreateView, bind, read
+from lowwater.language import BadQuery, BoundQuery, CreateStream, CreateView, Script, bind, read
 from lowwater.model.text import table_lines
+from lowwater.shell.failures import sentences
 from lowwater.shell.files import columns_only, of_query
 
 SLICES = 20
@@ -60,16 +61,25 @@ class Prompt:
         elif word:
             try:
                 for statement in read(text):
-                    self._statement(statement)
+                    with sentences(self._script(statement.text)):
+                        self._statement(statement)
             except LowwaterError as error:
                 self._say(str(error))
         return True
 
+    @property
+    def _before(self) -> str:
+        """The declarations so far."""
+        return "".join(f"{one};\n" for one in self._declared.values())
+
+    def _script(self, text: str) -> Script:
+        return read(self._before + text)
+
     def _bound(self, text: str, open: Any) -> list[BoundQuery]:
         """A statement behind all declarations. Errors have the line of the statement itself."""
-        before = "".join(f"{one};\n" for one in self._declared.values())
+        before = self._before
         try:
-            return bind(read(before + text), {}, open)
+            return bind(self._script(text), {}, open)
         except BadQuery as error:
             line = error.line - before.count("\n")
             if line < 1:

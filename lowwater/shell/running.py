@@ -26,6 +26,7 @@ from lowwater.errors import LowwaterError
 from lowwater.language import Script, bind
 from lowwater.metrics import Metrics
 from lowwater.model.text import table_lines
+from lowwater.shell.failures import cause_of
 from lowwater.shell.files import of_query
 
 LOOK = 0.25
@@ -137,7 +138,7 @@ class View:
         for one in started:
             error = one.query.spark.exception()
             if error is not None:
-                raise LowwaterError(f"{one.name} has failed: {hidden(one, str(error)).splitlines()[0]}")
+                raise LowwaterError(f"{one.name} has failed: {cause_of(str(error)).rstrip('.')}.")
         if self._live is not None:
             self._live.update(screen(started))
             return
@@ -147,13 +148,6 @@ class View:
             if last or (metrics.rows and now != self._said.get(one.name)):
                 self._said[one.name] = now
                 self._console.print(line(one.name, metrics), markup=False, highlight=False, soft_wrap=True)
-
-
-def hidden(one: Started, text: str) -> str:
-    """A text without the secrets of the query's sinks."""
-    for sink in (one.bound.results, one.bound.late):
-        text = text if sink is None else sink.options.hidden(text)
-    return text
 
 
 def line(name: str, metrics: Metrics) -> str:
