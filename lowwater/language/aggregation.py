@@ -106,6 +106,9 @@ class Prepared:
         call, conditions, _ = bare(tree)
         name = str(call.this).lower()
         given = list(call.expressions)
+        inner = next((found for one in (*given, *conditions) for found in calls(one)), None)
+        if inner is not None:
+            raise refused("An aggregate stands inside another one; write the inner one in a sub-query.", inner)
         if len(given) == 1 and isinstance(given[0], exp.Distinct):
             distinct = given[0].expressions
             if name == "count" and len(distinct) == 1:

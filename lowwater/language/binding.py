@@ -24,6 +24,7 @@ from lowwater.language.script import (
     Statement,
     read,
 )
+from lowwater.language.wording import reworded
 from lowwater.relation import Relation
 
 
@@ -72,7 +73,8 @@ def bind(script: Script, streams: Mapping[str, Relation] | None = None, open: Op
 
 def sql(text: str, streams: Mapping[str, Relation], open: Opener | None = None) -> Relation:
     """The relation of a text with one query. It may declare streams and views before the query."""
-    script = read(text)
+    columns = [name for one in streams.values() if isinstance(one, Relation) for name in one.schema.names]
+    script = read(text, columns=columns)
     bound = bind(script, streams, open)
     if len(bound) != 1 or bound[0].results is not None or bound[0].explain is not None:
         raise script.error(
@@ -124,4 +126,4 @@ class _Placed:
         except LowwaterError as error:
             at = getattr(error, "tree", None)
             start = start_of(at) if isinstance(at, exp.Expression) else None
-            raise self.script.error(str(error), self.statement.start if start is None else start) from error
+            raise self.script.error(reworded(str(error)), self.statement.start if start is None else start) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlglot import exp
 from sqlglot.parser import Parser
@@ -28,11 +28,20 @@ def is_unit(text: str) -> bool:
     return text.lower() in UNITS or text.lower().removesuffix("s") in UNITS
 
 
+Node = TypeVar("Node", bound=exp.Expression)
+
+
 class ClauseParser(Parser):
     """Reads the clauses that stand in brackets and behind queries."""
 
     def _word(self, *words: str) -> bool:
         return bool(self._match_text_seq(*words))
+
+    @staticmethod
+    def _placed(node: Node, at: Any) -> Node:
+        """The node with the place of the word that it begins with, for errors about it."""
+        node.meta["start"] = at.start
+        return node
 
     def _at_clause(self) -> bool:
         return (
@@ -56,9 +65,7 @@ class ClauseParser(Parser):
                 break
         if not self._match(TokenType.R_BRACKET):
             self.raise_error("Expected , or ] in the window")
-        found = self.expression(trees.WindowClause(**args))
-        found.meta["start"] = opened.start
-        return found
+        return self._placed(self.expression(trees.WindowClause(**args)), opened)
 
     def _parameter(self) -> dict[str, Any]:
         if self._word("RANGE"):
@@ -173,7 +180,7 @@ class ClauseParser(Parser):
             self.raise_error(
                 "Expected TABLE and DESCRIPTOR, as in TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL 1 MINUTE)", at
             )
-        found = self.expression(trees.TableFunction(**args))
+        found = self._placed(self.expression(trees.TableFunction(**args)), at)
         alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
         if alias is not None:
             found.set("alias", alias)

@@ -140,18 +140,20 @@ class LanguageParser(StatementParser, ClauseParser, Names.Parser):
 
     def _window_modifier(self) -> tuple[str, Any]:
         if self._next.token_type in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL):
+            at = self._curr
             self._advance()
-            return "within", self.expression(trees.WithinWindow(this=self._length()))
+            return "within", self._placed(self.expression(trees.WithinWindow(this=self._length())), at)
         return "windows", self._parse_window_clause()
 
     def _parse_query_modifiers(self, this: Any) -> Any:
         this = super()._parse_query_modifiers(this)
         while isinstance(this, exp.Query) and self._curr:
+            at = self._curr
             if self._word("EMIT"):
-                this.set("emit", self._emit())
+                this.set("emit", self._placed(self._emit(), at))
             elif self._word("ORDERED"):
                 by = self._parse_column() if self._match_text_seq("BY") else None
-                this.set("ordered", self.expression(trees.Ordered(this=by)))
+                this.set("ordered", self._placed(self.expression(trees.Ordered(this=by)), at))
             else:
                 break
         return this

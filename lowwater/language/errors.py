@@ -55,7 +55,8 @@ def start_of(node: Any) -> int | None:
     """Where the text of a tree begins: the least offset of the names in it."""
     if not isinstance(node, exp.Expression):
         return None
-    found = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+    # sqlglot gives nodes that it adds itself the place 0, where the first word of a statement stands and no name
+    found = [one.meta["start"] for one in node.walk() if one.meta.get("start")]
     return min(found) if found else None
 
 

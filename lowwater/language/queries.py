@@ -9,7 +9,7 @@ from sqlglot import exp
 from lowwater.language import over, trees, windows
 from lowwater.language.aggregation import Prepared, bare, calls, key_of, name_of, replaced
 from lowwater.language.joining import Input
-from lowwater.language.names import WINDOW, Field, Scope, Streams, about, refused
+from lowwater.language.names import WINDOW, Field, Scope, Streams, about, refused, text_of
 from lowwater.language.projection import Output, outputs_of, projected
 from lowwater.language.sources import source_of
 from lowwater.relation import Relation
@@ -36,7 +36,8 @@ def relation_of(tree: Any, streams: Streams) -> Relation:
             raise refused(sentence, tree.args[name] if not isinstance(tree.args[name], list) else tree.args[name][0])
     if tree.args.get("ordered") is not None:
         raise refused(
-            "ORDERED needs an operator that puts results in order, which does not exist yet; leave it out.", tree
+            "ORDERED needs an operator that puts results in order, which does not exist yet; leave it out.",
+            tree.args["ordered"],
         )
     if isinstance(tree, exp.Subquery):
         return relation_of(tree.this, streams)
@@ -54,7 +55,7 @@ def relation_of(tree: Any, streams: Streams) -> Relation:
 
 def _union(tree: exp.Union, streams: Streams) -> Relation:
     if tree.args.get("emit") is not None:
-        raise refused("EMIT belongs to one SELECT; write the union in FROM and aggregate it there.", tree)
+        raise refused("EMIT belongs to one SELECT; write the union in FROM and aggregate it there.", tree.args["emit"])
     left, right = relation_of(tree.this, streams), relation_of(tree.expression, streams)
     names, others = left.schema.names, right.schema.names
     if len(names) != len(others):
@@ -143,13 +144,28 @@ def _aggregated(tree: exp.Select, source: Input, found: list[Any], having: Any) 
     if having is not None:
         with about(having):
             relation = relation.where(after.text(_over_results(having, names, derived, scope)))
-    outputs = outputs_of([_over_results(one, names, derived, scope) for one in tree.expressions], after)
+    results = [_over_results(one, names, derived, scope) for one in tree.expressions]
+    for one in results:
+        _refuse_ungrouped(one, after, scope)
+    outputs = outputs_of(results, after)
     if window is not None and window.shown:
         wanted = {one.name for one in outputs}
         shown = [name for name in WINDOW if name in relation.schema.names and name not in wanted]
         outputs = [*(Output(name, exp.column(name)) for name in shown), *outputs]
     made_rows = projected(relation, outputs)
     return made_rows.distinct() if tree.args.get("distinct") is not None else made_rows
+
+
+def _refuse_ungrouped(tree: Any, after: Scope, before: Scope) -> None:
+    """Refuses a column of the rows that is neither grouped by nor aggregated, as Spark does."""
+    for column in tree.find_all(exp.Column):
+        known = after.find(column) or column.name.lower() in {name.lower() for name in after.relation.schema.names}
+        if before.find(column) and not known:
+            raise refused(
+                f"{text_of(column)!r} is neither in GROUP BY nor in an aggregate; add it to GROUP BY, or write "
+                f"max({text_of(column)}).",
+                column,
+            )
 
 
 def _opened(window: windows.Window | None, prepared: Prepared, keys: tuple[str, ...], tree: Any, found: Any) -> Any:
@@ -177,8 +193,9 @@ def _keys(tree: exp.Select, source: Input, prepared: Prepared) -> tuple[tuple[st
     if group is None:
         return (), []
     for part in ("rollup", "cube", "grouping_sets", "totals"):
-        if group.args.get(part):
-            raise refused(f"GROUP BY {part.upper()} is not defined here; write one query for each grouping.", group)
+        if group.args.get(part) or any(one.key == part.replace("_", "") for one in group.expressions):
+            word = part.upper().replace("_", " ")
+            raise refused(f"GROUP BY {word} is not defined here; write one query for each grouping.", group)
     named = group.expressions
     if group.args.get("all"):
         named = [one.unalias() for one in tree.expressions if next(calls(one), None) is None]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError, TokenError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from lowwater.language import trees
 from lowwater.language.dialect import Language
@@ -91,9 +91,14 @@ class Script:
         return BadQuery(sentence, self.text, start, self.file)
 
 
-def read(text: str, file: str | None = None) -> Script:
-    """Parses a whole file. Raises `BadQuery` at the first place that cannot be read."""
+def read(text: str, file: str | None = None, columns: Collection[str] = ()) -> Script:
+    """Parses a whole file. Raises `BadQuery` at the first place that cannot be read.
+
+    `columns` are names that the text may use, beside those that it declares: if one of them is a word of SQL, the
+    error says to quote it.
+    """
     script = Script(text, file)
+    known = {name.lower() for name in columns}
     try:
         tokens = Language().tokenize(text)
     except (TokenError, ValueError) as error:
@@ -103,18 +108,24 @@ def read(text: str, file: str | None = None) -> Script:
     for at in range(len(tokens) + 1):
         if at == len(tokens) or tokens[at].token_type == TokenType.SEMICOLON:
             if at > begin:
-                statements.append(_statement(tokens[begin:at], script))
+                statements.append(_statement(tokens[begin:at], script, known))
+                declared = statements[-1].tree.args.get("columns") or []
+                known |= {one.name.lower() for one in declared}
             begin = at + 1
     if not statements:
         raise script.error("The text has no statement; write a query, as in SELECT ... FROM ...", 0)
     return Script(text, file, tuple(statements))
 
 
-def _statement(tokens: list[Any], script: Script) -> Statement:
+def _statement(tokens: list[Any], script: Script, columns: Collection[str]) -> Statement:
     start, end = tokens[0].start, tokens[-1].end + 1
     try:
         found = Language().parser().parse(tokens, script.text)
     except ParseError as error:
+        word = _to_be_quoted(tokens, script.text, columns)
+        if word is not None:
+            sentence = f"{word.text!r} is a word of SQL as well as a column; quote the column, as in `{word.text}`."
+            raise script.error(sentence, word.start) from error
         raise unread(error, script.text, 0, script.file) from error
     except RecursionError:
         raise script.error("The query is nested too deeply; name parts of it by CREATE VIEW.", start) from None
@@ -127,6 +138,20 @@ def _statement(tokens: list[Any], script: Script) -> Statement:
         raise script.error("A statement is a query, a declaration or an INSERT; see docs/language.md.", start)
     begins = script.error("", start)
     return kind(tree, script.text[start:end], start, begins.line, begins.column)
+
+
+def _to_be_quoted(tokens: list[Any], text: str, columns: Collection[str]) -> Token | None:
+    """The word of SQL that is a column, if the statement can be read once the word is quoted."""
+    for at, token in enumerate(tokens):
+        if token.text.lower() not in columns or token.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
+            continue
+        name = Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end, token.comments)
+        try:
+            Language().parser().parse([*tokens[:at], name, *tokens[at + 1 :]], text)
+        except Exception:  # whatever sqlglot raises, the text is not readable with this word quoted
+            continue
+        return token  # type: ignore[no-any-return]
+    return None
 
 
 def _torn(error: Exception, script: Script) -> BadQuery:

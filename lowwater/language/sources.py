@@ -45,6 +45,7 @@ def source_of(tree: exp.Select, streams: Streams, query: Queries) -> tuple[Input
     for join in joins:
         how = _how(join)
         inputs.append(_input(join.this, streams, query))
+        _refuse_same_name(inputs, join.this)
         on = conjuncts(join.args.get("on"))
         on += [_using(name, inputs[-2:]) for name in join.args.get("using") or []]
         if how == "inner":
@@ -57,6 +58,14 @@ def source_of(tree: exp.Select, streams: Streams, query: Queries) -> tuple[Input
     with about(tree.args["from_"]):
         scope, rest = joined(inputs, "inner", [*pending, *conditions], within)
     return Input(scope), rest
+
+
+def _refuse_same_name(inputs: list[Input], tree: Any) -> None:
+    """Refuses an input with the name of another one: no column of theirs could be told apart."""
+    *before, last = ({field.of.lower(): field.of for field in one.scope.fields} for one in inputs)
+    for known in before:
+        for name in known.keys() & last.keys():
+            raise refused(f"Two inputs of FROM are named {last[name]!r}; give one another name by AS.", tree)
 
 
 def _named(tree: exp.Select, join: exp.Join) -> set[tuple[str, str]]:
@@ -153,4 +162,6 @@ def _input(tree: Any, streams: Streams, query: Queries) -> Input:
                 raise refused(f"A stream has no {word}; leave it out.", tree)
         found = streams.named(tree)
         return Input(Scope.of(found, name or tree.name))
+    if isinstance(tree, exp.Select):  # sqlglot reads FROM FROM t as FROM (SELECT * FROM t)
+        raise refused("FROM stands twice; quote a column of this name, as in `from`.", tree)
     raise refused("An input of FROM is a stream, a view, a sub-query, or a union of these.", tree)

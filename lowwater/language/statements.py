@@ -19,29 +19,27 @@ class StatementParser(ClauseParser):
     def _parse_statement(self) -> Any:
         if not self._curr:
             return None
-        start = self._curr
         if self._word("CREATE"):
             return self._create()
         if self._match(TokenType.INSERT):
             return self._insert()
         if self._match(TokenType.DESCRIBE) or self._word("EXPLAIN"):
             return self._explain()
-        query = self._parse_select()
-        if query is None:
-            self.raise_error("Expected SELECT, WITH, CREATE STREAM, CREATE VIEW, INSERT INTO or EXPLAIN", start)
-        return self._parse_query_modifiers(self._parse_set_operations(query))
+        return self._query("Expected SELECT, WITH, CREATE STREAM, CREATE VIEW, INSERT INTO or EXPLAIN")
 
-    def _query(self) -> Any:
+    def _query(self, expected: str = "Expected a query, as in SELECT ...") -> Any:
         start = self._curr
-        query = self._parse_select()
-        if query is None:
-            self.raise_error("Expected a query, as in SELECT ...", start or self._prev)
+        query = self._parse_select(nested=True)  # in parentheses, too
+        if not isinstance(query, exp.Query):
+            self.raise_error(expected, start or self._prev)
         return self._parse_query_modifiers(self._parse_set_operations(query))
 
     def _name(self, what: str) -> exp.Identifier:
         name = self._parse_id_var(any_token=False)
         if not isinstance(name, exp.Identifier):
-            self.raise_error(f"Expected {what}")
+            word = self._curr.text if self._curr else ""
+            quoted = f"; {word!r} is a word of SQL, so quote it as in `{word}`" if word.isidentifier() else ""
+            self.raise_error(f"Expected {what}{quoted}")
         return name  # type: ignore[return-value]
 
     def _create(self) -> Any:
