@@ -183,6 +183,23 @@ def _until_quit(entries):  # type: ignore[no-untyped-def]
             return
 
 
+def test_check_explain_and_completion_generate_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream of a billion rows is declared, checked, explained and completed at once."""
+    text = STREAM.replace("rows 400", "rows 1000000000")
+    path = tmp_path / "long.sql"
+    path.write_text(f"{text}{QUERY};\n")
+    assert call("check", str(path)).exit_code == 0
+    assert call("explain", str(path)).exit_code == 0
+    entering = prompt.Prompt(Console(file=StringIO()), prompt.in_process)
+    entering.enter(text)
+    words = entering.words()
+    assert "srcIP" in words
+    bound: list[object] = []
+    monkeypatch.setattr(prompt, "bind", lambda *given: bound.append(given))
+    assert entering.words() == words
+    assert bound == []  # a key that is pressed plans nothing
+
+
 def test_insert_needs_spark() -> None:
     result = call("sql", input=f"{STREAM}INSERT INTO parquet OPTIONS (path 'x') {QUERY};\n")
     assert "INSERT needs Spark" in result.stdout

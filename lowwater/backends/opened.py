@@ -8,6 +8,7 @@ import pyarrow.dataset as ds
 from lowwater.backends.local import frame
 from lowwater.errors import LowwaterError
 from lowwater.generate.named import GENERATORS, generated
+from lowwater.generate.named import columns_of as named_columns
 from lowwater.language import Declaration
 from lowwater.relation import Relation
 
@@ -37,6 +38,14 @@ def rows_of(declared: Declaration) -> pa.Table:
         f"The format {declared.format!r} of stream {declared.name!r} needs Spark; in this process a stream is "
         f"generated ({', '.join(GENERATORS)}) or read from files ({', '.join(FILES)})."
     )
+
+
+def columns_of(declared: Declaration) -> pa.Schema:
+    """The columns of a generated stream as declared. Only a few rows are generated for it."""
+    options = declared.options.resolved()
+    options.pop("files", None)
+    few = named_columns(declared.format.lower(), options).empty_table()
+    return as_declared(few, declared).schema
 
 
 def as_declared(table: pa.Table, declared: Declaration) -> pa.Table:

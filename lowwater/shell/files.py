@@ -32,8 +32,7 @@ def columns_only(declared: Declaration) -> Relation:
     """A stream with the columns of a declaration and no rows, for plans that are not run."""
     name = declared.format.lower()
     if name in GENERATORS:
-        table = opened.as_declared(opened.rows_of(declared), declared)
-        return declared.relation(local.frame(table.schema))
+        return declared.relation(local.frame(opened.columns_of(declared)))
     if declared.schema is not None:
         return declared.relation(local.frame(declared.schema))
     path = declared.options.resolved().get("path")

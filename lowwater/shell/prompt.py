@@ -48,6 +48,7 @@ class Prompt:
     def __init__(self, console: Console, runs: Runs, opener: Any = opened) -> None:
         self._console, self._runs, self._opener = console, runs, opener
         self._declared: dict[str, str] = {}
+        self._columns: dict[str, list[str]] | None = None
 
     def enter(self, text: str) -> bool:
         """One entry of the user: statements, or a word of the prompt. Returns whether the prompt goes on."""
@@ -100,6 +101,7 @@ class Prompt:
             same = [name for name in self._declared if name.lower() == statement.name.lower()]
             self._declared = {name: text for name, text in self._declared.items() if name not in same}
             self._declared[statement.name] = statement.text
+            self._columns = None
             self._say(f"{statement.name} is declared.")
             return
         query = bound[-1]
@@ -125,7 +127,9 @@ class Prompt:
             self._say(f"{rows:,} rows, {late:,} late rows.")
 
     def columns(self) -> dict[str, list[str]]:
-        """The columns of each stream and view, for completion."""
+        """The columns of each stream and view, for completion. They are found once per declaration, not per key."""
+        if self._columns is not None:
+            return self._columns
         found: dict[str, list[str]] = {}
         for name in self._declared:
             try:
@@ -133,6 +137,7 @@ class Prompt:
             except LowwaterError:  # only Spark knows its columns
                 continue
             found[name] = list(last.relation.schema.names)
+        self._columns = found
         return found
 
     def words(self) -> list[str]:
