@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lowwater as lw
+from lowwater.backends.opened import first_rows
+from lowwater.generate import keyed
+from lowwater.language import read
+from lowwater.language.declaration import declaration_of
 from lowwater.query.statistics import ENOUGH
 
 SECOND = 1000
@@ -109,3 +116,16 @@ def test_a_punctuated_join_expects_less_by_equation_1() -> None:
     rate = ENOUGH / (rows["ts"].slice(0, ENOUGH).to_numpy().max() - rows["ts"].slice(0, ENOUGH).to_numpy().min())
     by_hand = rate * 5 * SECOND * (1 - 20 / 50)
     assert int(lines[0].split("about ")[1].split(" rows")[0].replace(",", "")) == pytest.approx(by_hand, rel=0.01)
+
+
+SOURCES = ("parquet OPTIONS (path '{}')", "csv OPTIONS (path '{}')", "kafka OPTIONS (subscribe 'a')")
+
+
+@pytest.mark.parametrize("where", SOURCES)
+def test_files_can_be_looked_at_and_other_sources_cannot(where: str, tmp_path: Path) -> None:
+    """A file of another format than declared is left to Spark, which refuses it."""
+    pq.write_table(keyed(100, 60, 5, seed=1), tmp_path / "a.parquet")
+    columns = "(ts TIMESTAMP, key BIGINT, val DOUBLE)"
+    (statement,) = read(f"CREATE STREAM R {columns} PROGRESS ts DISORDER 3 SECONDS FROM {where.format(tmp_path)}")
+    found = first_rows(declaration_of(statement.tree), 30)
+    assert (None if found is None else found.num_rows) == (30 if where.startswith("parquet") else None)

@@ -75,6 +75,9 @@ class LocalFrame:
     def _then(self, step: Step) -> LocalFrame:
         return replace(self, full=step(self.full.empty_table()).schema, steps=(*self.steps, step))
 
+    def first_rows(self, n: int) -> pa.Table:
+        return self.prepare(self.table.slice(0, n))
+
     def arrived(self, columns: Sequence[str]) -> pa.Table:
         return self.prepare(self.table).select(list(columns))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.dataset as ds
 
@@ -38,6 +40,17 @@ def rows_of(declared: Declaration) -> pa.Table:
         f"The format {declared.format!r} of stream {declared.name!r} needs Spark; in this process a stream is "
         f"generated ({', '.join(GENERATORS)}) or read from files ({', '.join(FILES)})."
     )
+
+
+def first_rows(declared: Declaration, n: int) -> pa.Table | None:
+    """The first rows of a stream that is read from files of this machine; None if there are none to look at."""
+    name, path = declared.format.lower(), declared.options.resolved().get("path", "")
+    if name not in FILES or not Path(path).is_dir():
+        return None
+    try:
+        return as_declared(ds.dataset(path, format=name).head(n), declared)
+    except (OSError, pa.ArrowException, LowwaterError):  # Spark reads more than Arrow does
+        return None
 
 
 def columns_of(declared: Declaration) -> pa.Schema:

@@ -26,6 +26,9 @@ class Frame(Protocol):
 
     def apply(self, function: RowFunction, schema: pa.Schema) -> Frame: ...
 
+    def first_rows(self, n: int) -> pa.Table | None:
+        """The first n rows or fewer, in order of arrival, if they can be looked at and nothing need run for it."""
+
     def arrived(self, columns: Sequence[str]) -> pa.Table:
         """Columns of all rows of a finite input, in order of arrival; or a refusal."""
 

@@ -3,7 +3,7 @@
 Planning looks at the first rows of a table in arrival order. It counts them by group and window, and weighs them as
 rows and as partials (TH 6.3.1, Cond. 6.9). For joins it takes the rates of the sides (PW 5.2). A table with few rows
 proves nothing, and a stream that is yet to come has no rows to look at: such queries are planned by their declarations
-alone.
+alone. A stream of a query file on Spark has rows to look at if it is generated, or read from files of this machine.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ def sample_of(node: Node, asked: bool = True) -> pa.Table | None:
         node = node.of
     if not isinstance(node, Scan) or (asked and not node.input.open):
         return None
-    table = getattr(node.frame, "table", None)  # of rows in this process; a frame of Spark has none
-    if not isinstance(table, pa.Table) or table.num_rows < ENOUGH:
+    rows = node.frame.first_rows(ENOUGH)
+    if rows is None or rows.num_rows < ENOUGH:
         return None
-    rows = table.slice(0, ENOUGH)
     return rows.filter(pc.is_valid(rows.column(node.time)))
 
 

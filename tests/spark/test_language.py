@@ -108,3 +108,17 @@ def test_rate_views_of_the_catalog_and_missing_columns(tmp_path: Path, spark: An
         bind(read("CREATE STREAM R PROGRESS t FROM csv OPTIONS (path 'x'); SELECT * FROM R"), {}, opener(spark))
     with pytest.raises(LowwaterError, match="declares the column 'foo'"):
         bind(read("CREATE STREAM R (foo INT) PROGRESS foo FROM rate; SELECT * FROM R"), {}, opener(spark))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("groups", "tactic"), [("", "adaptive"), ("GROUPS DENSE ", "wid")])
+def test_sparse_groups_are_noticed_on_spark(groups: str, tactic: str, spark: Any) -> None:
+    """The planner looks at the first rows of a generated stream. A declaration is not overruled."""
+    text = (
+        f"CREATE STREAM R PROGRESS ts DISORDER 3 SECONDS {groups}FROM keyed "
+        "OPTIONS (rows 40000, seconds 600, keys 5000000, seed 1, files 2);"
+        "SELECT key, count(*) [RANGE 1 minute] AS n, sum(val) [RANGE 1 minute] AS s FROM R GROUP BY key"
+    )
+    (bound,) = bind(read(text), {}, opener(spark))
+    (aggregate,) = [one for one in bound.relation.plan.operators if hasattr(one.spec, "tactic")]
+    assert aggregate.spec.tactic == tactic

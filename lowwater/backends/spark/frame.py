@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
@@ -27,6 +27,8 @@ class SparkFrame:
 
     df: DataFrame
     applied_rows: int = ROWS
+    sample: pa.Table | None = field(default=None, repr=False, compare=False)
+    """The first rows, where they are known without running Spark. Only of a frame without steps."""
 
     @property
     def backend(self) -> SparkBackend:
@@ -75,10 +77,16 @@ class SparkFrame:
         return to_arrow_schema(self.df.drop(KEEP).schema, timezone="UTC")
 
     def with_column(self, name: str, expression: str) -> SparkFrame:
-        return replace(self, df=analysed(lambda: self.df.withColumn(name, F.expr(expression)), expression))
+        return self._then(analysed(lambda: self.df.withColumn(name, F.expr(expression)), expression))
 
     def select(self, columns: Sequence[str]) -> SparkFrame:
-        return replace(self, df=self.df.select(*(F.col("`" + name.replace("`", "``") + "`") for name in columns)))
+        return self._then(self.df.select(*(F.col("`" + name.replace("`", "``") + "`") for name in columns)))
+
+    def _then(self, df: DataFrame) -> SparkFrame:
+        return replace(self, df=df, sample=None)
+
+    def first_rows(self, n: int) -> pa.Table | None:
+        return None if self.sample is None else self.sample.slice(0, n)
 
     def arrived(self, columns: Sequence[str]) -> pa.Table:
         if self.streaming:
@@ -92,7 +100,7 @@ class SparkFrame:
         out = schema if KEEP not in self.df.columns else schema.append(pa.field(KEEP, pa.bool_()))
         rows = min(self.applied_rows, fixed_or_not(self.df.schema, self.df.columns))
         df = self.df.mapInArrow(ApplyRun(function, schema), from_arrow_schema(out))
-        return replace(self, df=df, applied_rows=rows)
+        return replace(self._then(df), applied_rows=rows)
 
 
 class ApplyRun:
@@ -119,12 +127,12 @@ def analysed(make: Callable[[], DataFrame], expression: str) -> DataFrame:
         raise LowwaterError(f"Spark cannot evaluate {expression!r}: {first}") from error
 
 
-def frame(df: DataFrame) -> SparkFrame:
-    """A frame of a batch or streaming DataFrame."""
+def frame(df: DataFrame, sample: pa.Table | None = None) -> SparkFrame:
+    """A frame of a batch or streaming DataFrame. `sample` are its first rows, if they are known."""
     if ".connect." in type(df).__module__:
         raise NeedsConfiguration(
             "lowwater brings stateful operators of its own, which Spark Connect does not take; use a classic session."
         )
     if KEEP in df.columns:
         raise LowwaterError(f"The DataFrame has a column {KEEP!r}, which lowwater uses itself; rename it.")
-    return SparkFrame(df)
+    return SparkFrame(df, sample=sample)

@@ -11,12 +11,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lowwater.backends.opened import as_declared
-from lowwater.backends.spark.frame import frame
+from lowwater.backends.opened import as_declared, first_rows
+from lowwater.backends.spark.frame import SparkFrame, frame
 from lowwater.errors import LowwaterError
 from lowwater.generate.files import write_files
 from lowwater.generate.named import GENERATORS, generated
 from lowwater.language import Declaration
+from lowwater.query.statistics import ENOUGH
 from lowwater.relation import Relation
 
 FILES = 20
@@ -25,14 +26,18 @@ FILES = 20
 
 def opener(spark: SparkSession, streaming: bool = True) -> Callable[[Declaration], Relation]:
     """Opens streams in this session; without `streaming` as tables, all of whose rows are there."""
-    return lambda declared: declared.relation(frame(_read(spark, declared, streaming)))
+
+    def open(declared: Declaration) -> Relation:
+        if declared.format.lower() in GENERATORS:
+            return declared.relation(_generated(spark, declared, streaming))
+        return declared.relation(frame(_read(spark, declared, streaming), first_rows(declared, ENOUGH)))
+
+    return open
 
 
 def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFrame:
     options = declared.options.resolved()
     name = declared.format.lower()
-    if name in GENERATORS:
-        return _generated(spark, declared, options, streaming)
     reader = spark.readStream if streaming else spark.read
     if name == "table":
         return reader.table(options.pop("name"))
@@ -51,12 +56,13 @@ def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFr
     return df.select(*(df[name].cast(one.dataType).alias(one.name) for name, one in found))
 
 
-def _generated(spark: SparkSession, declared: Declaration, options: dict[str, str], streaming: bool) -> DataFrame:
+def _generated(spark: SparkSession, declared: Declaration, streaming: bool) -> SparkFrame:
     """A generated stream as files in a directory that follows from its options, so that a query can start again."""
+    options = declared.options.resolved()
     files = int(options.pop("files", FILES))
     table = as_declared(generated(declared.format.lower(), options), declared)
     if not streaming:
-        return spark.createDataFrame(table)
+        return frame(spark.createDataFrame(table), table)
     text = json.dumps([declared.format.lower(), sorted(options.items()), files, str(table.schema)])
     into = Path(tempfile.gettempdir()) / f"lowwater-generated-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     done = into / "_written"
@@ -66,4 +72,4 @@ def _generated(spark: SparkSession, declared: Declaration, options: dict[str, st
         write_files(table, into, min(files, max(1, table.num_rows)))
         done.touch()
     reader = spark.readStream.schema(from_arrow_schema(table.schema)).option("maxFilesPerTrigger", 1)
-    return reader.parquet(str(into))
+    return frame(reader.parquet(str(into)), table.slice(0, ENOUGH))

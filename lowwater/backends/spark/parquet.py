@@ -64,6 +64,9 @@ class ParquetFrame:
     def backend(self) -> SparkBackend:
         return SparkBackend(self.spark)
 
+    def first_rows(self, n: int) -> None:
+        return None  # the files may be far away, and more of them come
+
     def dataframe(self) -> SparkFrame:
         """The same rows by Spark's own scan."""
         reader = self.spark.readStream.schema(from_arrow_schema(self.schema)).options(**self.options)
