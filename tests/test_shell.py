@@ -96,6 +96,15 @@ def test_a_picture_keeps_its_text_and_escapes_it(tmp_path: Path) -> None:
     assert '\\"b\\"' in relation.explain("dot")
 
 
+def test_a_long_title_is_bold_in_all_its_lines_and_other_lines_are_not() -> None:
+    drawn = ElementTree.fromstring(query_of(QUERIES / "th_q8_4.sql").explain("svg"))
+    styles = {"".join(one.itertext()): one.get("style", "") for one in drawn.iter("{http://www.w3.org/2000/svg}text")}
+    assert "font-weight: 700" in styles["Meld  of 2 inputs: rows pass at once, progress is the"]
+    assert "font-weight: 700" in styles["minimum"]
+    assert "font-weight: 700" not in styles["progress: ts, delay of at most 3 seconds"]
+    assert all(text == text.strip() for text in styles)
+
+
 def test_an_unknown_format_is_refused(file: Path) -> None:
     result = call("explain", str(file), "--format", "png")
     assert (result.exit_code, result.stderr) == (2, "format='png' is unknown; use text, json, dot, svg.\n")

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from lowwater.query.described import Described
-from lowwater.query.explain import COLOURS, WIDTH, box
+from lowwater.query.explain import COLOURS, WIDTH, box, titled
 
 SIZE = 9.0
 """Points of the letters."""
@@ -50,14 +50,15 @@ def drawn(plan: Described) -> str:
             left = x - wide / 2
             axes.add_patch(Rectangle((left, top), wide, high, facecolor=COLOURS[node.kind], edgecolor="#444444"))
             for number, line in enumerate(box(node)):
+                indent = len(line) - len(line.lstrip())  # as a distance, because SVG drops blanks in front of a text
                 axes.text(
-                    left + EDGE,
+                    left + EDGE + indent * LETTER,
                     top + EDGE + number * LINE,
-                    line.replace("$", r"\$"),
+                    line.strip().replace("$", r"\$"),
                     fontsize=SIZE,
                     family="monospace",
                     va="top",
-                    weight="normal" if number else "bold",
+                    weight="bold" if number < len(titled(node)) else "normal",
                 )
             for one in node.inputs:
                 start = (EDGE + middles[id(one)] * column, tops[depths[id(one)]])

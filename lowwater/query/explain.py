@@ -56,9 +56,14 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
+def titled(node: Described) -> list[str]:
+    """The lines of the title of a node in a box."""
+    return wrap(node.title, WIDTH) or [""]
+
+
 def box(node: Described) -> list[str]:
     """The lines of a node in a box: its title, and its words."""
-    lines = wrap(node.title, WIDTH) or [""]
+    lines = titled(node)
     for word, text in node.lines:
         lines += wrap(f"{word}: {text}", WIDTH, subsequent_indent="  ")
     return lines

@@ -92,6 +92,16 @@ def test_killed_and_run_again_gives_the_complete_answer_once(file: Path, tmp_pat
     assert_complete_once(tmp_path)
 
 
+def test_a_query_that_fails_is_one_sentence_without_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "fails.sql"
+    path.write_text(STREAM.format(name="Main1") + "SELECT ts, 10 / (len - len) AS broken FROM Main1;\n")
+    running = child("run", str(path))
+    said, _ = running.communicate()
+    assert running.returncode == 2, said
+    (line,) = said.strip().splitlines()
+    assert line.startswith("query1 has failed: ArithmeticException: [DIVIDE_BY_ZERO] Division by zero.")
+
+
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_cleanly_and_the_next_run_goes_on(by: signal.Signals, file: Path, tmp_path: Path) -> None:
     arguments = ["run", str(file), "--checkpoint", str(tmp_path / "state")]

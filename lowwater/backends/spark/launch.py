@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TypeAlias
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lowwater.errors import LowwaterError, NeedsConfiguration
@@ -45,6 +46,8 @@ def local(cores: int | None = None, name: str = "lowwater") -> SparkSession:
                 f"Spark could not start ({lines[-1].strip()}); `lowwater doctor` says what is missing."
             ) from error
     spark.sparkContext.setLogLevel("OFF")
+    # PySpark logs the stack trace of every error of Spark, on standard error and with whatever the error shows.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     return spark
 
 
