@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from lowwater.language import over, trees, windows
 from lowwater.language.aggregation import Prepared, bare, calls, key_of, name_of, replaced
-from lowwater.language.joining import Input
+from lowwater.language.inputs import Input
 from lowwater.language.names import WINDOW, Field, Scope, Streams, about, refused, text_of
 from lowwater.language.projection import Output, outputs_of, projected
 from lowwater.language.sources import source_of

@@ -8,7 +8,8 @@ from typing import Any
 from sqlglot import exp
 
 from lowwater.language import trees
-from lowwater.language.joining import Input, conjuncts, joined
+from lowwater.language.inputs import Input
+from lowwater.language.joining import conjuncts, joined
 from lowwater.language.names import Scope, Streams, about, refused
 from lowwater.relation import Relation
 
