@@ -103,8 +103,8 @@ def generated(name: str, settings: Mapping[str, str]) -> pa.Table:
     try:
         return make(**given)
     except ValueError as error:
-        said = str(error).rstrip(".")
-        raise LowwaterError(f"The generator {name} cannot use its options: {said}.") from error
+        reason = str(error).rstrip(".")
+        raise LowwaterError(f"The generator {name} cannot use its options: {reason}.") from error
 
 
 def _read(name: str, setting: str, text: str, wanted: Any) -> Any:

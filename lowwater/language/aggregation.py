@@ -84,6 +84,8 @@ class Prepared:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.relation: Relation = scope.relation
+        self.groups: list[tuple[Any, str]] = []
+        """The expressions of GROUP BY, each with its column."""
         self._made: dict[str, str] = {}
 
     def column(self, tree: Any, name: str | None = None) -> str:

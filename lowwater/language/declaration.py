@@ -27,12 +27,14 @@ class Options(Mapping[str, str]):
     written: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{key} {'***' if self._told(key, value) else repr(value)}" for key, value in self.written)
+        shown = ", ".join(
+            f"{key} {'***' if self._in_the_text(key, value) else repr(value)}" for key, value in self.written
+        )
         return f"OPTIONS ({shown})"
 
     @staticmethod
-    def _told(key: str, value: str) -> bool:
-        """Whether a value is a secret that the text tells itself."""
+    def _in_the_text(key: str, value: str) -> bool:
+        """Whether a value is a secret that the text itself contains."""
         return is_secret(key) and not VARIABLE.fullmatch(value)
 
     def __getitem__(self, name: str) -> str:
@@ -66,7 +68,7 @@ class Options(Mapping[str, str]):
             if value:
                 text = text.replace(value, f"${{{name}}}")
         for key, value in self.written:
-            if value and self._told(key, value):
+            if value and self._in_the_text(key, value):
                 text = text.replace(value, "***")
         return text
 
@@ -122,8 +124,8 @@ class Declaration:
 
         how = self.disorder
         if how is not None and how.punctuation is not None:
-            told = how.punctuation
-            how = replace(how, punctuation=replace(told, when=column(told.when), upto=column(told.upto)))
+            marks = how.punctuation
+            how = replace(how, punctuation=replace(marks, when=column(marks.when), upto=column(marks.upto)))
         source = None if self.source is None else column(self.source)
         made = open_stream(frame, self.name, column(self.progress), how, source, self.sources, self.idle, self.groups)
         return made if self.ends is None else self.ends(made, column)

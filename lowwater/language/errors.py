@@ -65,16 +65,16 @@ def unread(error: ParseError | TokenError, text: str, offset: int, file: str | N
     details = error.errors[0] if isinstance(error, ParseError) and error.errors else None
     if details is None:
         return BadQuery("The text cannot be read; close its quotes and comments.", text, offset, file)
-    said = str(details.get("description") or "The text cannot be read").rstrip(".")
-    if said.startswith("Required keyword"):
-        said = "An operand is missing here"
-    if said.startswith("Invalid expression / Unexpected token"):
-        said = f"Cannot read {str(details.get('highlight')) or 'the text'!r} here"
-    said = said.replace("Expecting", "Expected")
+    sentence = str(details.get("description") or "The text cannot be read").rstrip(".")
+    if sentence.startswith("Required keyword"):
+        sentence = "An operand is missing here"
+    if sentence.startswith("Invalid expression / Unexpected token"):
+        sentence = f"Cannot read {str(details.get('highlight')) or 'the text'!r} here"
+    sentence = sentence.replace("Expecting", "Expected")
     at = len(str(details.get("start_context") or ""))
     line, col, highlight = details.get("line"), details.get("col"), str(details.get("highlight") or "")
     start = offset + _offset(text[offset:], int(line), int(col), len(highlight)) if line and col else offset + at
-    return BadQuery(f"{said}; correct it, or see docs/language.md for the grammar.", text, start, file)
+    return BadQuery(f"{sentence}; correct it, or see docs/language.md for the grammar.", text, start, file)
 
 
 def _offset(text: str, line: int, col: int, length: int) -> int:

@@ -129,10 +129,10 @@ def _aggregated(tree: exp.Select, source: Input, found: list[Any], having: Any) 
     prepared = Prepared(scope)
     keys, functions = _keys(tree, source, prepared)
     window = _window(tree, source, [clause for one in found for clause in bare(one)[2]] + functions, keys)
-    grouped = _opened(window, prepared, keys, tree, found)
+    _opened(window, prepared, keys, tree, found)  # an error of the window comes before those of the aggregates
     names = _names(tree.expressions, found)
     made = {names[key_of(one)]: prepared.aggregate(one) for one in found}
-    grouped = _opened(window, prepared, keys, tree, found)
+    grouped = _opened(window, prepared, keys, tree, found)  # over the columns that the aggregates need
     grouped, options = windows.emitted(grouped, tree.args.get("emit"))
     with about(found[0] if found else tree.args["group"]):
         every: dict[str, Any] = {**made, **options}
@@ -140,7 +140,7 @@ def _aggregated(tree: exp.Select, source: Input, found: list[Any], having: Any) 
     fields = [Field(f.of, f.name, f.column) for f in scope.fields if f.column in keys]
     fields += [Field("", name, name) for name in relation.schema.names if name not in {f.column for f in fields}]
     after = Scope(relation, tuple(fields))
-    derived = {prepared.scope.text(one): name for one, name in prepared.groups}  # type: ignore[attr-defined]
+    derived = {prepared.scope.text(one): name for one, name in prepared.groups}
     if having is not None:
         with about(having):
             relation = relation.where(after.text(_over_results(having, names, derived, scope)))
@@ -189,7 +189,6 @@ def _opened(window: windows.Window | None, prepared: Prepared, keys: tuple[str, 
 def _keys(tree: exp.Select, source: Input, prepared: Prepared) -> tuple[tuple[str, ...], list[Any]]:
     """The columns of GROUP BY, and the window functions in it."""
     group = tree.args.get("group")
-    prepared.groups = []  # type: ignore[attr-defined]
     if group is None:
         return (), []
     for part in ("rollup", "cube", "grouping_sets", "totals"):
@@ -220,7 +219,7 @@ def _keys(tree: exp.Select, source: Input, prepared: Prepared) -> tuple[tuple[st
         if next(calls(one), None) is not None:
             raise refused("GROUP BY names columns of rows, and no aggregates; write HAVING for a condition.", one)
         name = prepared.column(one, alias)
-        prepared.groups.append((one, name))  # type: ignore[attr-defined]
+        prepared.groups.append((one, name))
         if name not in keys:
             keys.append(name)
     return tuple(keys), functions

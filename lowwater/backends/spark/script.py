@@ -78,9 +78,11 @@ def destination(spark: SparkSession, name: str, sink: Sink | None, show: Show) -
     if kind == "memory":
         return _Memory(spark, options.get("name", name))
     if kind == "table":
-        return lambda rows, batch: _told(sink.options, lambda: rows.write.mode("append").saveAsTable(options["name"]))
+        return lambda rows, batch: _written(
+            sink.options, lambda: rows.write.mode("append").saveAsTable(options["name"])
+        )
     writer = sink.format
-    return lambda rows, batch: _told(
+    return lambda rows, batch: _written(
         sink.options, lambda: rows.write.format(writer).options(**options).mode("append").save()
     )
 
@@ -90,7 +92,7 @@ def _part(rows: DataFrame, format: str, options: dict[str, str], path: str) -> N
     rows.write.format(format).options(**options).mode("overwrite").save(path)
 
 
-def _told(options: Options, write: Callable[[], None]) -> None:
+def _written(options: Options, write: Callable[[], None]) -> None:
     """Writes. An error that a writer raises does not show the values of secrets."""
     try:
         write()
