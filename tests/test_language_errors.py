@@ -137,3 +137,28 @@ def test_a_query_may_stand_in_parentheses(text: str) -> None:
 @pytest.mark.parametrize("text", ["(1 + 2)", "(Main)", "()"])
 def test_parentheses_without_a_query_are_refused(text: str) -> None:
     assert refusal(text).line == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT ts FROM Main; INSERT INTO LATE SELECT ts FROM Main", "a format and no query behind INSERT INTO LATE"),
+        ("EXPLAIN EXPLAIN SELECT ts FROM Main", "Expected a query, as in SELECT * FROM Main;"),
+    ],
+)
+def test_a_statement_that_is_not_complete_is_refused_at_its_place(text: str, words: str) -> None:
+    with pytest.raises(BadQuery, match=re.escape(words)):
+        read(text)
+
+
+@pytest.mark.parametrize("literal", ["'it''s'", '"it\'s"', r"'it\'s'"])
+def test_a_quote_in_a_literal_is_evaluated_however_it_is_written(literal: str) -> None:
+    (row, _) = lw.sql(f"SELECT ts, {literal} AS x FROM Odd", **ODD).collect().to_pylist()
+    assert row["x"] == "it's"
+
+
+@pytest.mark.parametrize("name", ["approx_percentile", "percentile_approx"])
+def test_spark_s_names_of_an_aggregate_are_known(name: str) -> None:
+    found = lw.sql(f"SELECT {name}(len, 0.5) [RANGE 1 minute] AS q FROM Main", **STREAMS)
+    same = lw.sql("SELECT approx_quantile(len, 0.5) [RANGE 1 minute] AS q FROM Main", **STREAMS)
+    assert found.explain() == same.explain()

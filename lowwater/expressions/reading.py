@@ -32,7 +32,7 @@ class Names(Spark):
     """Spark's grammar, in which every function is parsed as a name with arguments."""
 
     class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']  # a doubled quote is a quote since Spark 4
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\", '"']  # a doubled quote is a quote since Spark 4
 
     class Parser(SparkParser):
         STRICT_CAST = True

@@ -23,6 +23,8 @@ OWN: dict[str, Callable[..., Aggregate]] = {
     "quantile": aggregates.quantile,
     "percentile": aggregates.quantile,
     "approx_quantile": aggregates.approx_quantile,
+    "approx_percentile": aggregates.approx_quantile,
+    "percentile_approx": aggregates.approx_quantile,
     "top_k": aggregates.top_k,
     "heavy_hitters": aggregates.heavy_hitters,
     "approx_heavy_hitters": aggregates.approx_heavy_hitters,

@@ -27,7 +27,7 @@ class StatementParser(ClauseParser):
             return self._explain()
         return self._query("Expected SELECT, WITH, CREATE STREAM, CREATE VIEW, INSERT INTO or EXPLAIN")
 
-    def _query(self, expected: str = "Expected a query, as in SELECT ...") -> Any:
+    def _query(self, expected: str = "Expected a query, as in SELECT * FROM Main") -> Any:
         start = self._curr
         query = self._parse_select(nested=True)  # in parentheses, too
         if not isinstance(query, exp.Query):
@@ -57,8 +57,12 @@ class StatementParser(ClauseParser):
     def _insert(self) -> Any:
         if not self._match(TokenType.INTO):
             self.raise_error("Expected INSERT INTO and a format, as in INSERT INTO console SELECT ...")
-        if self._curr.text.upper() == "LATE" and self._next.token_type not in (TokenType.SELECT, TokenType.WITH):
+        if self._curr.text.upper() == "LATE" and self._curr.token_type != TokenType.IDENTIFIER:
             self._advance()
+            if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
+                self.raise_error(
+                    "Expected a format and no query behind INSERT INTO LATE; it is for the query before it"
+                )
             place = self._place()
             if self._curr:
                 self.raise_error("INSERT INTO LATE ends behind its OPTIONS; it is for the query before it")
