@@ -38,9 +38,17 @@ $(BIN)/pip:
 			echo "$(PYTHON) cannot create a virtual environment with pip: install its venv package (python$$version-venv on Debian and Ubuntu), and run make setup again." >&2; \
 			exit 1; }; }
 
-.venv/.installed: pyproject.toml | $(BIN)/pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+# The exact versions of the lock file, and the package itself from this directory.
+.venv/.installed: pyproject.toml requirements.lock | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
+
+# Renews the exact versions: the newest that pyproject.toml allows, for every system and Python.
+lock: | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --no-header --no-annotate \
+		--output-file requirements.lock pyproject.toml
 
 demo: setup
 	$(BIN)/lowwater demo
