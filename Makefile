@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check soak bench clean
+.PHONY: help setup lock java demo test check soak bench wheel versions clean
 
 # The first interpreter that starts and is new enough; a shim that cannot start its version counts as absent.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -14,6 +14,9 @@ help:
 	@echo 'make test    lint, format, types, import layers, and the tests'
 	@echo 'make check   lint, format, types and import layers'
 	@echo 'make soak    the tests over many more cases: an hour or more'
+	@echo 'make wheel   build the package for pip, in dist'
+	@echo 'make versions  try the wheel with the versions that it declares, and write the table of the README'
+	@echo 'make lock    renew the exact versions of development, in requirements.lock'
 	@echo 'make bench   the sliding-window benchmark'
 	@echo 'make clean   remove caches and build products; .venv stays'
 
@@ -71,6 +74,14 @@ soak: setup .venv/quick-spark/classes.jsa
 
 bench: setup
 	$(BIN)/lowwater bench sliding
+
+# The package for pip. Whatever an earlier build has left would go into it.
+wheel: setup
+	@rm -rf build dist
+	$(BIN)/uv build --quiet --wheel --out-dir dist .
+
+versions: wheel
+	$(BIN)/python scripts/versions.py
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \

@@ -173,7 +173,7 @@ class SparkBackend:
 
         replays = all(frame.replays for frame in frames)
         in_place = trigger is None and all(frame.pauses for frame in frames)
-        return RunningQuery(plan, launch, place, observed, replays, in_place)
+        return RunningQuery(plan, launch, place, observed, spark.streams, replays, in_place)
 
     @staticmethod
     def _planned(node: Node, late: bool, pinned: dict[str, Any] | None = None) -> tuple[Plan, Sequence[Ingested]]:
