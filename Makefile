@@ -9,16 +9,16 @@ BIN := .venv/bin
 TESTS ?= --numprocesses auto
 
 help:
-	@echo 'make setup   create .venv, install lowwater with all it needs, check that Java 17+ is there'
-	@echo 'make demo    a window query over a disordered stream, end to end'
-	@echo 'make test    lint, format, types, import layers, and the tests'
-	@echo 'make check   lint, format, types and import layers'
-	@echo 'make soak    the tests over many more cases: an hour or more'
-	@echo 'make wheel   build the package for pip, in dist'
-	@echo 'make versions  try the wheel with the versions that it declares, and write the table of the README'
-	@echo 'make lock    renew the exact versions of development, in requirements.lock'
-	@echo 'make bench   the sliding-window benchmark'
-	@echo 'make clean   remove caches and build products; .venv stays'
+	@echo 'make setup     create .venv, install lowwater with all it needs, check that Java 17+ is there'
+	@echo 'make demo      a window query over a disordered stream, end to end'
+	@echo 'make test      lint, format, types, import layers, and the tests'
+	@echo 'make check     lint, format, types and import layers'
+	@echo 'make soak      the tests over many more cases: an hour or more'
+	@echo 'make bench     the sliding-window benchmark'
+	@echo 'make wheel     build the package for pip, in dist'
+	@echo 'make versions  try the wheel with every version that it declares, and write the table of the README'
+	@echo 'make lock      renew the exact versions of development, in requirements.lock'
+	@echo 'make clean     remove caches and build products; .venv stays'
 
 setup: java .venv/.installed
 
@@ -80,6 +80,7 @@ wheel: setup
 	@rm -rf build dist
 	$(BIN)/uv build --quiet --wheel --out-dir dist .
 
+# Environments of their own under .venv/versions, with packages from the cache of uv.
 versions: wheel
 	$(BIN)/python scripts/versions.py
 

@@ -27,6 +27,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.test_docs import blocks  # noqa: E402
+
 UV = Path(sys.executable).parent / "uv"
 PLACE = ROOT / ".venv" / "versions"
 FOUND = ROOT / "scripts" / "versions.json"
@@ -46,7 +50,6 @@ SAMPLE = (
 )
 """Tests of the oldest and the newest set: kernels without Spark, and on Spark every kind of window, restarts, types."""
 TOOLS = ("pytest", "hypothesis", "PyYAML")
-TYPED = re.compile(r"^```python(?: spark)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,11 @@ def wheel() -> Path:
 
 def program(readme: str) -> str:
     """The examples of the README as one program, with a session for those on Spark and a finite query behind them."""
-    typed = TYPED.findall(readme)
     return "\n".join(
         [
             "from lowwater.backends.spark import launch",
             "spark = launch.local()",
-            *typed,
+            *(block.code for block in blocks(readme)),
             "finite = traffic(spark.read.parquet(str(place / 'in'))).collect(shards=2)",
             "assert finite.equals(traffic(rows).collect().cast(finite.schema)), finite",
             "spark.stop()",
