@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check soak bench clean
+.PHONY: help setup lock java demo test check soak bench wheel versions clean
 
 # The first interpreter that starts and is new enough; a shim that cannot start its version counts as absent.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -9,13 +9,16 @@ BIN := .venv/bin
 TESTS ?= --numprocesses auto
 
 help:
-	@echo 'make setup   create .venv, install lowwater with all it needs, check that Java 17+ is there'
-	@echo 'make demo    a window query over a disordered stream, end to end'
-	@echo 'make test    lint, format, types, import layers, and the tests'
-	@echo 'make check   lint, format, types and import layers'
-	@echo 'make soak    the tests over many more cases: an hour or more'
-	@echo 'make bench   the sliding-window benchmark'
-	@echo 'make clean   remove caches and build products; .venv stays'
+	@echo 'make setup     create .venv, install lowwater with all it needs, check that Java 17+ is there'
+	@echo 'make demo      a window query over a disordered stream, end to end'
+	@echo 'make test      lint, format, types, import layers, and the tests'
+	@echo 'make check     lint, format, types and import layers'
+	@echo 'make soak      the tests over many more cases: an hour or more'
+	@echo 'make bench     the sliding-window benchmark'
+	@echo 'make wheel     build the package for pip, in dist'
+	@echo 'make versions  try the wheel with every version that it declares, and write the table of the README'
+	@echo 'make lock      renew the exact versions of development, in requirements.lock'
+	@echo 'make clean     remove caches and build products; .venv stays'
 
 setup: java .venv/.installed
 
@@ -38,9 +41,17 @@ $(BIN)/pip:
 			echo "$(PYTHON) cannot create a virtual environment with pip: install its venv package (python$$version-venv on Debian and Ubuntu), and run make setup again." >&2; \
 			exit 1; }; }
 
-.venv/.installed: pyproject.toml | $(BIN)/pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+# The exact versions of the lock file, and the package itself from this directory.
+.venv/.installed: pyproject.toml requirements.lock | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
+
+# Renews the exact versions: the newest that pyproject.toml allows, for every system and Python.
+lock: | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --no-header --no-annotate \
+		--output-file requirements.lock pyproject.toml
 
 demo: setup
 	$(BIN)/lowwater demo
@@ -63,6 +74,15 @@ soak: setup .venv/quick-spark/classes.jsa
 
 bench: setup
 	$(BIN)/lowwater bench sliding
+
+# The package for pip. Whatever an earlier build has left would go into it.
+wheel: setup
+	@rm -rf build dist
+	$(BIN)/uv build --quiet --wheel --out-dir dist .
+
+# Environments of their own under .venv/versions, with packages from the cache of uv.
+versions: wheel
+	$(BIN)/python scripts/versions.py
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 import lowwater
 from lowwater.errors import LowwaterError
+from lowwater.extras import needs
 
 OUT = Console()
 ERR = Console(stderr=True)
@@ -28,7 +29,8 @@ class Refusing(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with needs("This command"):
+                return super().invoke(ctx)
         except LowwaterError as error:
             print(str(error), file=sys.stderr)
             raise typer.Exit(2) from error

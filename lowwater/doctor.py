@@ -20,6 +20,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
 import lowwater
 from lowwater.errors import LowwaterError
 
@@ -92,44 +95,47 @@ def _python() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    pins = dict(pins_of(importlib.metadata.requires("lowwater") or []))
+    wanted = dict(ranges_of(importlib.metadata.requires("lowwater") or []))
     for name in PACKAGES:
-        pin = pins.get(name, "")
-        install = f"Run pip install '{name}=={pin}'." if pin else f"Run pip install {name}."
+        range = wanted.get(name, SpecifierSet())
+        install = f"Run pip install '{name}{range}'."
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             yield Finding(name, "fail", "missing", install)
             continue
-        if not pin or version == pin:
-            yield Finding(name, "ok", version)
-        else:
-            yield Finding(name, judged(name, version, pin), f"{version}, tested with {pin}", install)
+        status = judged(version, range)
+        yield Finding(
+            name,
+            status,
+            version if status == "ok" else f"{version}, tested with {range}",
+            "" if status == "ok" else install,
+        )
 
 
-def pins_of(requirements: list[str]) -> Iterator[tuple[str, str]]:
-    """Names and versions of the exact requirements.
+def ranges_of(requirements: list[str]) -> Iterator[tuple[str, SpecifierSet]]:
+    """Names and ranges of what queries need: the requirements without an extra, and those of the extra `spark`.
 
-    >>> dict(pins_of(["pyspark==4.3.0", "pytest==9.2.0; extra == 'dev'", "typer>=1"]))
-    {'pyspark': '4.3.0'}
+    >>> texts = ["pandas<3,>=2.2", "pyspark<4.4,>=4.0; extra == 'spark'", "pytest; extra == 'dev'"]
+    >>> {name: str(range) for name, range in ranges_of(texts)}
+    {'pandas': '<3,>=2.2', 'pyspark': '<4.4,>=4.0'}
     """
-    for requirement in requirements:
-        match = re.fullmatch(r"([A-Za-z0-9_.-]+)==([^;\s]+)", requirement.strip())
-        if match:
-            yield match[1], match[2]
+    for text in requirements:
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": "spark"}):
+            yield requirement.name, requirement.specifier
 
 
-def judged(name: str, version: str, pin: str) -> str:
-    """The status of a package of another version than the tested one.
+def judged(version: str, range: SpecifierSet) -> str:
+    """The status of a package: older than the range does not run, newer is not tested.
 
-    Another minor version of PySpark has another protocol with its workers, and PySpark does not work with pandas 3.
-    Other differences are only noted.
-
-    >>> judged("pyspark", "4.3.1", "4.3.0"), judged("pyspark", "4.0.0", "4.3.0"), judged("pandas", "3.0.1", "2.3.3")
-    ('note', 'fail', 'fail')
+    >>> [judged(version, SpecifierSet(">=4.0,<4.4")) for version in ("3.5.9", "4.0.0", "4.3.1", "4.4.0")]
+    ['fail', 'ok', 'ok', 'note']
     """
-    parts = {"pyspark": 2, "pandas": 1}.get(name, 0)
-    return "note" if version.split(".")[:parts] == pin.split(".")[:parts] else "fail"
+    if range.contains(version, prereleases=True):
+        return "ok"
+    lower = SpecifierSet(",".join(str(one) for one in range if one.operator == ">="))
+    return "note" if lower.contains(version, prereleases=True) else "fail"
 
 
 def _worker() -> Iterator[Finding]:

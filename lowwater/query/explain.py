@@ -7,6 +7,7 @@ from collections.abc import Callable
 from textwrap import wrap
 
 from lowwater.errors import LowwaterError
+from lowwater.extras import needs
 from lowwater.query.described import Described
 
 WIDTH = 60
@@ -70,7 +71,8 @@ def box(node: Described) -> list[str]:
 
 
 def as_svg(plan: Described) -> str:
-    from lowwater.query.drawn import drawn  # matplotlib takes long to import, and few ask for a picture
+    with needs("A picture of a plan"):
+        from lowwater.query.drawn import drawn  # matplotlib takes long to import, and few ask for a picture
 
     return drawn(plan)
 

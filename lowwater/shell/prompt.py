@@ -19,6 +19,7 @@ from rich.console import Console
 from lowwater.backends.local import LocalQuery
 from lowwater.backends.opened import opened
 from lowwater.errors import LowwaterError
+from lowwater.extras import needs
 from lowwater.language import BadQuery, BoundQuery, CreateStream, CreateView, Script, bind, read
 from lowwater.model.text import table_lines
 from lowwater.shell.failures import sentences
@@ -207,15 +208,11 @@ def complete(text: str) -> bool:
 
 def typed(prompt: Prompt, history: Path, **terminal: Any) -> Iterator[str]:
     """Statements that a user types, with history and completion. `terminal` sets the input and output, for tests."""
-    try:
+    with needs("The prompt"):  # statements through a pipe need no further package
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import WordCompleter
         from prompt_toolkit.history import FileHistory
         from prompt_toolkit.key_binding import KeyBindings
-    except ImportError as error:
-        raise LowwaterError(
-            "The prompt needs prompt_toolkit: pip install 'lowwater[sql]'; statements through a pipe need nothing."
-        ) from error
     keys = KeyBindings()
 
     @keys.add("enter")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from lowwater.backends.spark.host import BOUNDS
@@ -18,7 +19,8 @@ SETTINGS = {
     "spark.executor.memory": "1g",
 }
 
-CHEAP_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_PACKAGE = "streaming" if pyspark.__version__.startswith("4.0.") else "streaming.checkpointing"
+CHEAP_FILES = f"org.apache.spark.sql.execution.{_PACKAGE}.FileSystemBasedCheckpointFileManager"
 """Writes checkpoints without starting a process (`readlink`) for each file, as Spark's own choice for local disks does.
 
 It saves 16 % of the CPU time of tests/spark/test_composed.py.

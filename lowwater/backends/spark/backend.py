@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark import compile, session
 from lowwater.backends.spark.analyzed import bounds_counted, finite_run, streaming_run
@@ -18,6 +18,7 @@ from lowwater.backends.spark.checkpoint import Checkpoint
 from lowwater.backends.spark.compile import Ingested
 from lowwater.backends.spark.running import RunningQuery
 from lowwater.backends.spark.sinks import Sink, Sinks, outlets, outputs_of
+from lowwater.backends.spark.versions import arrow_schema
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.plan.plan import Plan
 from lowwater.query.analyzed import Measured
@@ -42,7 +43,7 @@ class SparkBackend:
 
         none = self._spark.createDataFrame([], from_arrow_schema(schema))
         df = analysed(lambda: none.select(F.expr(expression).alias("value")), expression)
-        return to_arrow_schema(df.schema, timezone="UTC").field(0).type
+        return arrow_schema(df.schema).field(0).type
 
     def text_of(self, column: object, schema: pa.Schema, role: str) -> str:
         """A `Column` as Spark SQL. Spark writes it, and what it writes must mean the same when it is read again."""
@@ -172,7 +173,7 @@ class SparkBackend:
 
         replays = all(frame.replays for frame in frames)
         in_place = trigger is None and all(frame.pauses for frame in frames)
-        return RunningQuery(plan, launch, place, observed, replays, in_place)
+        return RunningQuery(plan, launch, place, observed, spark.streams, replays, in_place)
 
     @staticmethod
     def _planned(node: Node, late: bool, pinned: dict[str, Any] | None = None) -> tuple[Plan, Sequence[Ingested]]:

@@ -27,6 +27,7 @@ from lowwater.backends.spark.host import ControlRun, FiniteHost, Host, Unpack
 from lowwater.backends.spark.messages import FACTS, LATE, METRICS, PACKED, RESULT
 from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.sealed import sealed
+from lowwater.backends.spark.versions import applied_by_shard
 from lowwater.backends.spark.written import Outlet
 from lowwater.metrics import PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
 from lowwater.plan.plan import Plan
@@ -96,10 +97,11 @@ def packed(
         if finite:
             # Adaptive execution would put small partitions together, and packed messages are small for their work.
             spread = messages.repartition(shards, "shard")
-            output = spread.groupBy("shard").applyInArrow(FiniteHost(plan, stage, shards).apply, PACKED)
+            host = FiniteHost(plan, stage, shards)
+            output = applied_by_shard(spread.groupBy("shard"), host.apply, PACKED)
         else:
-            host = sealed(Host(plan, stage, shards, outlets or {}, starts))
-            output = messages.groupBy("shard").transformWithStateInPandas(host, PACKED, "Append", "None")
+            processor = sealed(Host(plan, stage, shards, outlets or {}, starts))
+            output = messages.groupBy("shard").transformWithStateInPandas(processor, PACKED, "Append", "None")
         output = evaluated_between(output, plan, stage, shards)
     assert output is not None
     return output.observe(name, *_metrics(plan))

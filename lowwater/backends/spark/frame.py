@@ -9,12 +9,13 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.handover import ROWS, fixed_or_not, handed_over
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.messages import PACKED
+from lowwater.backends.spark.versions import arrow_schema, check
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.model.columns import KEEP
 from lowwater.operators.rowwise import mapped_where
@@ -74,7 +75,7 @@ class SparkFrame:
 
     @property
     def schema(self) -> pa.Schema:
-        return to_arrow_schema(self.df.drop(KEEP).schema, timezone="UTC")
+        return arrow_schema(self.df.drop(KEEP).schema)
 
     def with_column(self, name: str, expression: str) -> SparkFrame:
         return self._then(analysed(lambda: self.df.withColumn(name, F.expr(expression)), expression))
@@ -133,6 +134,7 @@ def frame(df: DataFrame, sample: pa.Table | None = None) -> SparkFrame:
         raise NeedsConfiguration(
             "lowwater brings stateful operators of its own, which Spark Connect does not take; use a classic session."
         )
+    check(df.sparkSession)
     if KEEP in df.columns:
         raise LowwaterError(f"The DataFrame has a column {KEEP!r}, which lowwater uses itself; rename it.")
     return SparkFrame(df, sample=sample)

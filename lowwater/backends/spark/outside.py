@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.host import addressed
 from lowwater.backends.spark.messages import OUTSIDE, PACKED, SCHEMA, Pieces, batches, packets_of
+from lowwater.backends.spark.versions import arrow_schema
 from lowwater.operators.rowwise import mapped
 from lowwater.plan.plan import OutsideStep, Plan
 from lowwater.runtime.crossing import Outgoing
@@ -40,7 +41,7 @@ def evaluated_between(output: DataFrame, plan: Plan, stage: int, shards: int) ->
         unfolded = output.mapInArrow(Unfold(number, before), from_arrow_schema(_unfolded(before)))
         for step in edge.outside:
             unfolded = _step(unfolded, step)
-        after = to_arrow_schema(unfolded.drop(_ROW, *(_AS + name for name in SCHEMA.names)).schema, timezone="UTC")
+        after = arrow_schema(unfolded.drop(_ROW, *(_AS + name for name in SCHEMA.names)).schema)
         output = unfolded.mapInArrow(Fold(plan, number, shards, after), PACKED)
     return output
 

@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.frame import SparkFrame
@@ -28,6 +28,7 @@ from lowwater.backends.spark.handover import ROWS
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.messages import PACKED
 from lowwater.backends.spark.session import PARTITIONS
+from lowwater.backends.spark.versions import arrow_schema, check
 from lowwater.errors import LowwaterError
 from lowwater.plan.plan import Plan
 
@@ -166,5 +167,6 @@ def opened(path: str) -> tuple[pafs.FileSystem, str]:
 
 def parquet_files(spark: SparkSession, path: str, **options: object) -> ParquetFrame:
     """Parquet files that arrive in a directory, as a stream for `lowwater.stream`."""
-    schema = to_arrow_schema(spark.read.parquet(path).schema, timezone="UTC")
+    check(spark)
+    schema = arrow_schema(spark.read.parquet(path).schema)
     return ParquetFrame(spark, path, schema, {name: str(value) for name, value in options.items()})

@@ -7,13 +7,12 @@ partition i mod P for every P (sharding.py), so whole shards move and nothing in
 
 from __future__ import annotations
 
-from typing import Any
-
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from lowwater.backends.spark import versions
 from lowwater.backends.spark.checkpoint import Checkpoint
-from lowwater.errors import LowwaterError, NeedsConfiguration
+from lowwater.errors import LowwaterError
 
 REASONS = {
     "SHUFFLE_PARTITIONS_ALREADY_MATCH": "it has that number already; nothing was changed",
@@ -44,11 +43,9 @@ def rescale(spark: SparkSession, checkpoint: str, partitions: int) -> None:
             "partitions; more need a new checkpoint with more shards."
         )
     _refuse_running(spark, place)
-    manager: Any = getattr(spark, "_streamingCheckpointManager", None)
-    if manager is None:
-        raise NeedsConfiguration("Rescaling needs Spark 4.2 or newer, which can repartition a checkpoint offline.")
+    repartition = versions.repartition(spark)
     try:
-        manager.repartition(checkpoint, partitions)
+        repartition(checkpoint, partitions)
     except Py4JJavaError as error:
         text = str(error)
         reason = next((why for name, why in REASONS.items() if name in text), None)

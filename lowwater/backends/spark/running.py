@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from lowwater.backends.spark import compile
 from lowwater.backends.spark.checkpoint import Checkpoint
+from lowwater.backends.spark.logged import LOGGER, BatchLog
 from lowwater.backends.spark.sinks import Sinks
 from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
 from lowwater.plan.plan import Plan
+from lowwater.watching import SOURCES, MetricsServer, QueryMetrics, write
 
 AVAILABLE = {"availableNow": True}
 IN_ONE = {"once": True}
@@ -28,14 +32,16 @@ class RunningQuery:
         launch: Callable[..., tuple[Any, Sinks]],
         checkpoint: Checkpoint,
         observed: str,
+        streams: Any,
         replays: bool = True,
         in_place: bool = False,
     ) -> None:
-        """`replays`: the sources can be read again. `in_place`: micro-batches follow each other until nothing is left
-        to read, so that the query can be ended while it runs."""
+        """`streams`: the queries of the session. `replays`: the sources can be read again. `in_place`: micro-batches
+        follow each other until nothing is left to read, so that the query can be ended while it runs."""
         self._plan = plan
         self._observed = observed
         self._launch = launch
+        self._streams = streams
         self._checkpoint = checkpoint
         self._replays, self._in_place = replays, in_place
         self._last: Metrics | None = None
@@ -62,6 +68,29 @@ class RunningQuery:
         """The metrics in one of Spark's progress events; None where there are none."""
         observed = (progress.observedMetrics or {}).get(self._observed)
         return None if observed is None else compile.observed(observed.asDict(), self._plan)
+
+    @property
+    def name(self) -> str:
+        """The name that start() was given, or that of the stream."""
+        return str(self.spark.name or self._plan.name)
+
+    def serve_metrics(self, port: int, address: str = "127.0.0.1", sources: int = SOURCES) -> MetricsServer:
+        """Serves the metrics for Prometheus over HTTP. With port 0 the system chooses one: `.port` of the result.
+
+        The slowest `sources` sources have time series of their own. Close the server before the session is stopped.
+        """
+        return MetricsServer(QueryMetrics(self.name, self.metrics, sources), port, address)
+
+    def write_metrics(self, file: str | Path, sources: int = SOURCES) -> None:
+        """Writes the same metrics to a file, as the textfile collector of the node exporter reads it."""
+        write(QueryMetrics(self.name, self.metrics, sources), file)
+
+    def log_batches(self, logger: str | logging.Logger = LOGGER) -> BatchLog:
+        """Logs one line per micro-batch, from now on. `spark.streams.removeListener` of the result ends it."""
+        found = logging.getLogger(logger) if isinstance(logger, str) else logger
+        log = BatchLog(self.name, str(self.spark.id), self.observed, found)
+        self._streams.addListener(log)
+        return log
 
     def _events(self) -> Iterator[Any]:
         """Progress events, the newest first. The older ones are parsed only where the last carries no metrics."""

@@ -1,0 +1,101 @@
+"""Spark 4.0 to 4.3: all that lowwater does differently from version to version.
+
+    to_arrow_schema    takes a time zone since 4.2; before, timestamps are in UTC without being asked
+    applyInArrow       takes a function of iterators since 4.1; before, one of whole tables
+    repartition        of the checkpoint of a stopped query, since 4.2; before, `rescale` is refused
+    protobuf           each version asks for its own oldest one, and pip knows nothing of it
+
+Everything else that lowwater uses is the same in all of them. `make versions` tries each.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql.pandas import types
+from pyspark.sql.types import StructType
+from pyspark.util import PythonEvalType
+
+from lowwater.errors import NeedsConfiguration
+from lowwater.extras import needs
+
+OLDEST = (4, 0)
+
+ByShard = Callable[[tuple[pa.Scalar, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_TIMEZONE = "timezone" in inspect.signature(types.to_arrow_schema).parameters
+_ITERATORS = hasattr(PythonEvalType, "SQL_GROUPED_MAP_ARROW_ITER_UDF")
+
+
+def check(spark: SparkSession) -> None:
+    """Refuses a session in which no query of lowwater can run."""
+    refuse_older(str(spark.version))
+    with needs("A streaming query on Spark"):
+        refuse_protobuf(lambda: __import__("pyspark.sql.streaming.proto.StateMessage_pb2"))
+
+
+def refuse_older(version: str) -> None:
+    """Refuses a Spark without transformWithState.
+
+    >>> refuse_older("4.0.0"), refuse_older("4.1.0.dev1"), refuse_older("10.2")
+    (None, None, None)
+    >>> refuse_older("3.5.9")
+    Traceback (most recent call last):
+    lowwater.errors.NeedsConfiguration: This session runs Spark 3.5.9; lowwater needs Spark 4.0 or newer.
+    """
+    major, minor, *_ = version.split(".")
+    if (int(major), int(minor)) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise NeedsConfiguration(f"This session runs Spark {version}; lowwater needs Spark {oldest} or newer.")
+
+
+def refuse_protobuf(imported: Callable[[], object]) -> None:
+    """Refuses a protobuf that the messages of Spark's state were not made for."""
+    try:
+        imported()
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("google"):
+            raise
+        # A vendor's Spark keeps its messages elsewhere, and brings the protobuf for them.
+    except Exception as error:  # protobuf's own VersionError, which other versions of it do not have
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise NeedsConfiguration(
+            f"Spark's state does not work with the protobuf that is installed ({first}); run "
+            "pip install --upgrade 'protobuf>=6.33.5,<8'."
+        ) from error
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """A schema of Spark in Arrow, timestamps in UTC."""
+    zone: dict[str, Any] = {"timezone": "UTC"} if _TIMEZONE else {}
+    return types.to_arrow_schema(schema, **zone)
+
+
+def applied_by_shard(groups: GroupedData, run: ByShard, schema: str) -> DataFrame:
+    """`run` over each group of a batch DataFrame."""
+    return groups.applyInArrow(run if _ITERATORS else of_tables(run), schema)
+
+
+def of_tables(run: ByShard) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+    """The same for whole tables. Spark 4.0 counts the parameters, so that it must be a function and not a method."""
+
+    def whole(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        return pa.Table.from_batches(run(key, iter(rows.to_batches())))
+
+    return whole
+
+
+def repartition(spark: SparkSession) -> Callable[[str, int], None]:
+    """Spark's own offline repartition of a checkpoint."""
+    manager: Any = getattr(spark, "_streamingCheckpointManager", None)
+    if manager is None:
+        raise NeedsConfiguration(
+            "Rescaling needs Spark 4.2 or newer, which can repartition a checkpoint offline; "
+            f"this is Spark {spark.version}."
+        )
+    moved: Callable[[str, int], None] = manager.repartition
+    return moved
