@@ -60,7 +60,12 @@ demo: setup
 .venv/quick-spark/classes.jsa: .venv/.installed tests/spark/quick.py
 	$(BIN)/python -m tests.spark.quick
 
+# Tests that need them say so and skip where they cannot be fetched.
+jars: .venv/.installed
+	$(BIN)/python -m benchmarks.jars
+
 test: check .venv/quick-spark/classes.jsa
+	-@$(BIN)/python -m benchmarks.jars
 	$(BIN)/python -m pytest $(TESTS) --durations 15
 
 check: setup
@@ -70,6 +75,7 @@ check: setup
 	$(BIN)/lint-imports
 
 soak: setup .venv/quick-spark/classes.jsa
+	-@$(BIN)/python -m benchmarks.jars
 	LOWWATER_SOAK=2000 $(BIN)/python -m pytest $(TESTS)
 
 bench: setup
