@@ -75,6 +75,7 @@ __all__ = [
     "holistic",
     "idle",
     "join",
+    "kafka",
     "last",
     "lazy_flush",
     "learned",
@@ -97,6 +98,10 @@ __all__ = [
     "stddev_pop",
     "stream",
     "sum",
+    "to_delta",
+    "to_jdbc",
+    "to_kafka",
+    "to_table",
     "top_k",
     "udaf",
     "var_pop",
@@ -115,11 +120,83 @@ def parquet_files(spark: Any, path: str, **options: Any) -> Any:
     return files(spark, path, **options)
 
 
+def kafka(
+    spark: Any,
+    *,
+    servers: str | Sequence[str] | None = None,
+    topics: str | Sequence[str] | None = None,
+    value: Any = None,
+    progress: str | None = None,
+    disorder: Disorder | Length | None = None,
+    **options: Any,
+) -> Relation:
+    """A stream of the messages of Kafka's topics. Its sources are the partitions, all known from the start.
+
+    servers    the brokers, such as "broker-1:9092,broker-2:9092"
+    topics     a topic, or several
+    value      the columns of the values, which are JSON: "ts TIMESTAMP, k STRING", a StructType or an Arrow schema;
+               "json" to infer them from messages; "avro" with schema=, in Avro's JSON; None for the bytes (kafka_value)
+    progress, disorder, name, idle, groups   as those of stream(); progress can be kafka_timestamp
+    columns    further columns: {"ts": "timestamp_millis(at)"}, in Spark SQL
+    unread     "late": values that cannot be read count as null_rows and go to the late output; "refuse": they fail
+               the query
+    parse      options for reading values, such as {"timestampFormat": ...}
+    streaming  False for all messages that are there now, as a table
+
+    All other options are those of Spark's source: startingOffsets, maxOffsetsPerTrigger, kafka.security.protocol. Every
+    message also has kafka_source, kafka_topic, kafka_partition, kafka_offset, kafka_timestamp and kafka_key.
+    """
+    from lowwater.backends.spark.kafka import kafka as messages
+
+    return messages(spark, servers, topics, value, progress, disorder=disorder, **options)
+
+
 def rescale(spark: Any, checkpoint: str, partitions: int) -> None:
     """Changes the number of partitions of a stopped query. State and offsets stay (see docs/operations.md)."""
     from lowwater.backends.spark.rescale import rescale as moved
 
     moved(spark, checkpoint, partitions)
+
+
+def to_delta(path: str | None = None, *, table: str | None = None, **options: Any) -> Any:
+    """An output of start(): a Delta table, by its path or its name. A repeated micro-batch is not written again."""
+    from lowwater.backends.spark.delta import Delta
+
+    return Delta(path, table, options)
+
+
+def to_jdbc(url: str, table: str, *, key: str | Sequence[str] = (), **options: Any) -> Any:
+    """An output of start(): a table of a database. A repeated micro-batch is not written again.
+
+    With `key`, a row replaces the row that has the same values in these columns. Options are those of Spark's JDBC
+    source: user, password, driver.
+    """
+    from lowwater.backends.spark.jdbc import Jdbc
+
+    return Jdbc(url, table, (key,) if isinstance(key, str) else tuple(key), options)
+
+
+def to_table(name: str, *, format: str = "parquet") -> Any:
+    """An output of start(): a table of Spark's catalog, of files in a format such as "parquet" or "orc".
+
+    It is partitioned by checkpoint and micro-batch (lw_run, lw_batch), so that a repeated micro-batch replaces itself.
+    """
+    from lowwater.backends.spark.named_table import NamedTable
+
+    return NamedTable(name, format)
+
+
+def to_kafka(servers: str | Sequence[str], topic: str, *, key: str | Sequence[str] = (), **options: Any) -> Any:
+    """An output of start(): rows as JSON in a topic of Kafka, each at least once.
+
+    Every message has an id, which is the same if its micro-batch is repeated, so that a consumer can drop repeats. The
+    id is the key of the message; with `key`, these columns are the key, and the id is in the header `lowwater-id`.
+    Options are those of Spark's sink.
+    """
+    from lowwater.backends.spark.kafka_sink import KafkaTopic
+
+    brokers = servers if isinstance(servers, str) else ",".join(servers)
+    return KafkaTopic(brokers, topic, (key,) if isinstance(key, str) else tuple(key), options)
 
 
 def join(relations: Sequence[Relation], on: Any, within: Any = None, how: str = "inner", **options: Any) -> Relation:

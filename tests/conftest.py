@@ -76,6 +76,17 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
+def kafka() -> Iterator[str]:
+    """The address of a broker of this process. Tests that need it say so where its jars are absent."""
+    from benchmarks import broker, jars
+
+    if not (jars.BROKER.there and jars.CONNECTOR.there):
+        pytest.skip(jars.missing(jars.BROKER, jars.CONNECTOR))
+    with broker.broker() as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
 def shared() -> Path:
     """Outside cases and data; they are not part of the project, so tests that need them say so and skip."""
     if not SHARED.is_dir():

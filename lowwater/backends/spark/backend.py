@@ -124,11 +124,12 @@ class SparkBackend:
     ) -> RunningQuery:
         """Starts a streaming query.
 
-        A sink is a directory (parquet; a repeated micro-batch has the same files, so nothing is in it twice) or a
-        function of (DataFrame, batch id). A directory belongs to one checkpoint; `overwrite` empties that of another
-        one when the query begins, and has no effect on this query's own. `trigger` is what DataStreamWriter.trigger
-        takes, such as {"availableNow": True}. `shards` is the largest parallelism and fixed with the first start;
-        `partitions` is how many of them run at once, and `lowwater rescale` changes it later.
+        A sink is a directory (parquet; a repeated micro-batch has the same files, so nothing is in it twice), one of
+        to_delta(), to_jdbc(), to_table() and to_kafka(), or a function of (DataFrame, batch id). A directory belongs to
+        one checkpoint; `overwrite` empties that of another one when the query begins, and has no effect on this query's
+        own. `trigger` is what DataStreamWriter.trigger takes, such as {"availableNow": True}. `shards` is the largest
+        parallelism and fixed with the first start; `partitions` is how many of them run at once, and `lowwater rescale`
+        changes it later.
         """
         if checkpoint is None or results is None:
             raise LowwaterError(

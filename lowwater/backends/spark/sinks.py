@@ -14,12 +14,12 @@ from lowwater.backends.spark.checkpoint import Checkpoint
 from lowwater.backends.spark.directory import OutputDirectory
 from lowwater.backends.spark.files import Files
 from lowwater.backends.spark.messages import LATE, RESULT, WROTE
+from lowwater.backends.spark.outputs import Called, Destination, Output
 from lowwater.backends.spark.written import Outlet, final_name, written_by_arrow
 from lowwater.errors import LowwaterError
 from lowwater.plan.plan import Plan
 
-Sink = str | Callable[[DataFrame, int], None]
-Output = OutputDirectory | Callable[[DataFrame, int], None]
+Sink = str | Callable[[DataFrame, int], None] | Destination
 
 _SOON = 0.02
 """Seconds between two looks whether a micro-batch is committed."""
@@ -58,13 +58,13 @@ class Sinks:
         return {kind: output for kind, output in self._outputs.items() if isinstance(output, OutputDirectory)}
 
     def begin(self, query: Any) -> None:
-        """Spark has started the query: takes the directories. Micro-batches wait for it.
+        """Spark has started the query: takes the outputs. Micro-batches wait for it.
 
         A start that Spark refuses must empty no directory, and no micro-batch may write to one that is not emptied yet.
         """
         try:
-            for directory in self.directories.values():
-                directory.take()
+            for output in self._outputs.values():
+                output.take()
             self._query = query
         finally:
             self._begun.set()
@@ -75,8 +75,8 @@ class Sinks:
             raise LowwaterError("The query could not take its directories; start() has raised the reason.")
         self._resting.clear()
         try:
-            for directory in self.directories.values():
-                directory.begin(batch)
+            for output in self._outputs.values():
+                output.begin(batch)
             self._write(host, batch)
             self._remember(batch)
             self._written = batch
@@ -100,7 +100,7 @@ class Sinks:
         actions = list(self._actions(host))
         if not self._outlets and len(actions) == 1 and RESULT in self.directories:
             ((rows, output),) = actions
-            _deliver(rows(), output, batch)
+            output.write(rows(), batch)
             return
         if actions:
             host.persist()
@@ -111,7 +111,7 @@ class Sinks:
                 names = [name for of, name in wrote if of == kind] or [outlet.empty(batch)]
                 self.directories[kind].show(batch, {name: final_name(name) for name in names})
             for rows, output in actions:
-                _deliver(rows(), output, batch)
+                output.write(rows(), batch)
         finally:
             if actions:
                 host.unpersist()
@@ -142,12 +142,19 @@ def outputs_of(
         sink = sinks[name]
         if isinstance(sink, str):
             found[kind] = OutputDirectory(spark, name, sink, checkpoint, overwrite)
+        elif isinstance(sink, Destination):
+            found[kind] = sink.opened(spark, checkpoint.id, name)
+        elif callable(sink):
+            found[kind] = Called(sink)
         elif sink is not None:
-            found[kind] = sink
+            raise LowwaterError(
+                f"{name}= of start() is a directory, one of lw.to_delta(), to_jdbc(), to_table() and to_kafka(), or a "
+                f"function of (DataFrame, batch id), not {type(sink).__name__}."
+            )
     directories = [output for output in found.values() if isinstance(output, OutputDirectory)]
     _check_apart({"checkpoint": checkpoint.files, **{one.output: one.files for one in directories}})
-    for directory in directories:
-        directory.check()
+    for output in found.values():
+        output.check()
     return found
 
 
@@ -181,13 +188,6 @@ def outlets(plan: Plan, outputs: Mapping[str, Output], run: str) -> dict[str, Ou
         if isinstance(output, OutputDirectory) and output.files.local and written_by_arrow(schema):
             found[kind] = Outlet(output.files.local, schema, run)
     return found
-
-
-def _deliver(rows: DataFrame, output: Output, batch: int) -> None:
-    if isinstance(output, OutputDirectory):
-        output.write(rows, batch)
-    else:
-        output(rows, batch)
 
 
 def _progress(host: DataFrame) -> DataFrame:

@@ -1,0 +1,167 @@
+"""Values of Kafka's messages as columns.
+
+A value that cannot be read has no progress value. So it is counted in `null_rows` and goes to the late output, with the
+bytes of the value; or it fails the query, if the caller wants that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructType
+
+from lowwater.errors import LowwaterError, NeedsConfiguration
+
+SOURCE = "kafka_source"
+"""The column that names the partition of a message, as Kafka itself does: `clicks-0`."""
+TIMESTAMP = "kafka_timestamp"
+"""When the message was sent, or when it arrived at the broker, as the topic is configured."""
+UNREAD = "kafka_unread"
+"""The bytes of a value that cannot be read; null for all others."""
+OWN = (SOURCE, "kafka_topic", "kafka_partition", "kafka_offset", TIMESTAMP, "kafka_key", UNREAD)
+"""The columns that every message has, behind those of its value."""
+_CORRUPT = "__lowwater_corrupt"
+_UNREAD_TEXT = "cannot be read; mend the producer and start behind it (startingOffsets), or use unread='late'."
+
+Value: TypeAlias = str | StructType | pa.Schema
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a value becomes a struct, the fields of the struct that count, and whether reading it has failed."""
+
+    read: Callable[[Column], Column]
+    names: Sequence[str]
+    failed: Callable[[Column], Column]
+
+
+def own_columns() -> list[Column]:
+    """The columns that every message has, but for those of its value."""
+    return [
+        F.concat_ws("-", "topic", "partition").alias(SOURCE),
+        F.col("topic").alias("kafka_topic"),
+        F.col("partition").alias("kafka_partition"),
+        F.col("offset").alias("kafka_offset"),
+        F.col("timestamp").alias(TIMESTAMP),
+        F.col("key").alias("kafka_key"),
+    ]
+
+
+def read_rows(messages: DataFrame, reading: Reading, progress: str | None, refuse: bool) -> DataFrame:
+    """Messages with the columns of their values. With `refuse` a value that cannot be read fails the query."""
+    clash = sorted({name.lower() for name in reading.names} & set(OWN))
+    if clash:
+        raise LowwaterError(f"The value has a column {clash[0]!r}, which is Kafka's own here; rename it in the value.")
+    rows = messages.select("value", *own_columns(), reading.read(F.col("value")).alias("read"))
+    rows = rows.withColumn("wrong", F.coalesce(reading.failed(F.col("read")), F.lit(True)))
+    if refuse:
+        place = F.concat(F.lit("The value at offset "), "kafka_offset", F.lit(" of partition "), SOURCE)
+        instead: Column = F.raise_error(F.concat_ws(" ", place, F.lit(_UNREAD_TEXT)))
+    else:
+        instead = F.lit(None)
+    rows = rows.withColumn("read", F.when(F.col("wrong"), instead).otherwise(F.col("read")))
+    if progress == TIMESTAMP:  # what cannot be read belongs to no window
+        rows = rows.withColumn(TIMESTAMP, F.when(~F.col("wrong"), F.col(TIMESTAMP)))
+    fields = [F.col("read").getField(name).alias(name) for name in reading.names]
+    unread = F.when(F.col("wrong"), F.col("value")).alias(UNREAD)
+    return rows.select(*fields, *OWN[:-1], unread)
+
+
+def reading_of(
+    spark: SparkSession, value: Value, schema: Value | None, parse: Mapping[str, str], sample: Callable[[], list[str]]
+) -> Reading:
+    """The reading that `value=` and `schema=` ask for. `sample` returns some values, to infer columns from."""
+    if value == "avro":
+        return _avro(spark, schema, parse)
+    if value == "json":
+        return _json(_struct(spark, schema) if schema is not None else _inferred(spark, sample()), parse)
+    if schema is not None:
+        raise LowwaterError("schema= is for value='json' and value='avro'; value= is a schema itself here.")
+    return _json(_struct(spark, value), parse)
+
+
+def _json(fields: StructType, parse: Mapping[str, str]) -> Reading:
+    """By from_json, which fills a field of its own where a value, or a part of it, does not fit the schema."""
+    whole = StructType([*fields.fields]).add(_CORRUPT, StringType())
+    options = {"mode": "PERMISSIVE", **parse, "columnNameOfCorruptRecord": _CORRUPT}
+    return Reading(
+        lambda bytes: F.from_json(bytes.cast("string"), whole, options),
+        fields.names,
+        lambda read: read.isNull() | read.getField(_CORRUPT).isNotNull(),
+    )
+
+
+def _avro(spark: SparkSession, schema: Any, parse: Mapping[str, str]) -> Reading:
+    """By from_avro, which returns a struct of nulls where it fails."""
+    from pyspark.sql.avro.functions import from_avro
+
+    if not isinstance(schema, str):
+        raise LowwaterError("value='avro' needs schema=, the schema of the values as Avro writes it, in JSON.")
+    options = {"mode": "PERMISSIVE", **parse}
+
+    def read(bytes: Column) -> Column:
+        return from_avro(bytes, schema, options)
+
+    try:
+        none = spark.createDataFrame([], "value binary").select(read(F.col("value")).alias("read"))
+        type = none.schema["read"].dataType
+    except Exception as error:  # Avro's own errors come as those of the JVM
+        if "spark-avro" in str(error) or "AVRO_NOT_LOADED" in str(error) or "AvroUtils" in str(error):
+            raise NeedsConfiguration(
+                "Spark reads Avro by a package of its own; start the session with spark-avro in spark.jars.packages."
+            ) from error
+        raise LowwaterError(f"schema= of value='avro' is not one of Avro's: {cause(error)}.") from error
+    if not isinstance(type, StructType):
+        raise LowwaterError(f"schema= of value='avro' must be that of a record, not of {type.simpleString()}.")
+
+    def failed(read: Column) -> Column:
+        return read.isNull() | reduce(Column.__and__, (read.getField(name).isNull() for name in type.names))
+
+    return Reading(read, type.names, failed)
+
+
+def _struct(spark: SparkSession, schema: Any) -> StructType:
+    if isinstance(schema, pa.Schema):
+        return from_arrow_schema(schema)
+    if isinstance(schema, StructType):
+        return schema
+    if not isinstance(schema, str):
+        raise LowwaterError(
+            f"The schema of a value is text, a StructType or an Arrow schema, not {type(schema).__name__}."
+        )
+    try:
+        return spark.createDataFrame([], schema).schema
+    except (ParseException, AnalysisException) as error:
+        raise LowwaterError(
+            f"value={schema!r} is neither 'json' nor 'avro' nor a schema such as 'ts TIMESTAMP, v DOUBLE'."
+        ) from error
+
+
+def _inferred(spark: SparkSession, texts: list[str]) -> StructType:
+    """The columns of some values, as Spark infers them from JSON."""
+    reader = spark.read.option("inferTimestamp", True)
+    found = reader.json(spark.sparkContext.parallelize(texts, 1)).schema
+    fields = [field for field in found.fields if field.name != "_corrupt_record"]
+    if not fields:
+        raise LowwaterError(
+            "The topics have no message in JSON that columns could be inferred from; give the schema, as in "
+            "value='ts TIMESTAMP, v DOUBLE'."
+        )
+    return StructType(fields)
+
+
+def cause(error: Exception) -> str:
+    """The last cause of an exception of Java, in one line."""
+    java = getattr(error, "java_exception", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    text = str(java.getMessage() if java is not None else error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(".")

@@ -1,0 +1,159 @@
+"""Outputs other than directories, killed by SIGKILL and started again: nothing lost, nothing twice.
+
+Every query stands at a point of its own when the process is killed: between the writing of a micro-batch and its
+commit, and under `make soak` also at ten random ones of the calls that its driver makes to Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks import jars
+from tests.soak import SOAKING
+from tests.spark.answers import child, parts, write_part
+from tests.spark.destinations import COLUMNS, KINDS, ROWS, destinations, query, read
+from tests.spark.small import WITH_DELTA
+
+pytestmark = pytest.mark.spark
+
+NEEDED = {"jdbc": jars.SQLITE, "kafka": jars.CONNECTOR}
+WRITTEN = "written"
+"""The point behind all writing of micro-batch 2, before its commit."""
+
+PROGRAM = """
+import random, sys, threading
+from pathlib import Path
+from py4j.java_gateway import GatewayClient
+from lowwater.backends.spark.sinks import Sinks
+from tests.spark.destinations import destinations, prepare, query
+from tests.spark.small import session
+
+place, kind, servers, seed, number = sys.argv[1:]
+spark = session(memory="1g", killed=True)
+calls, point, reached = 0, None, threading.Event()
+writing = threading.local()
+
+
+def stand():
+    reached.set()
+    threading.Event().wait()
+
+
+def send_command(self, *arguments, act=GatewayClient.send_command, **more):
+    global calls
+    if getattr(writing, "now", False):
+        calls += 1
+        if calls == point:
+            stand()
+    return act(self, *arguments, **more)
+
+
+def call(self, host, batch, act=Sinks.__call__):
+    writing.now = True
+    try:
+        act(self, host, batch)
+    finally:
+        writing.now = False
+
+
+def written(rows, batch):
+    if batch == 2 and point == "written":
+        stand()
+
+
+GatewayClient.send_command, Sinks.__call__ = send_command, call
+
+
+def start(own):
+    prepare(spark, kind, own, servers)
+    return query(spark, Path(place)).start(
+        checkpoint=str(own / "checkpoint"), **destinations(spark, kind, own, servers), progress=written,
+        trigger={"availableNow": True}, shards=2,
+    )
+
+
+points = ["written"]
+if int(number):
+    start(Path(place) / f"{kind}-counted").await_termination()
+    points += random.Random(int(seed)).sample(range(1, calls * 9 // 10), int(number))
+for at in points:  # the next one starts when this one stands
+    calls, point, reached = 0, at, threading.Event()
+    running = start(Path(place) / f"{kind}-{at}")
+    while not reached.wait(0.1):
+        if not running.active:
+            sys.exit(f"the query ended before its point: {running.spark.exception()}")
+    print("stands at", at, flush=True)
+print("all stand", flush=True)
+sys.stdin.read()
+"""
+
+
+def killed(place: Path, kind: str, servers: str) -> list[str]:
+    """Kills queries at their points, and returns the points."""
+    running = child(PROGRAM, str(place), kind, servers, "14", "10" if SOAKING else "0")
+    assert running.stdout is not None
+    said = []
+    for line in iter(running.stdout.readline, ""):
+        said.append(line.strip())
+        if said[-1] == "all stand":
+            break
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    assert said[-1:] == ["all stand"], said[-1:]
+    return [line.removeprefix("stands at ") for line in said if line.startswith("stands at ")]
+
+
+def counted(df: Any) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row) for row in df.collect())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("destinations")
+    for number, piece in enumerate(parts(ROWS, 4)):
+        write_part(piece, made / "in", number)
+    return made
+
+
+@pytest.fixture(scope="module")
+def expected(spark: SparkSession, place: Path) -> dict[str, Counter[tuple[Any, ...]]]:
+    """What a query that nobody disturbs writes to directories."""
+    outputs = {output: str(place / f"plain-{output}") for output in COLUMNS}
+    query(spark, place).start(checkpoint=str(place / "plain"), **outputs, shards=2).finish()
+    names = {output: [one.split()[0] for one in columns.split(", ")] for output, columns in COLUMNS.items()}
+    found = {output: counted(spark.read.parquet(path).select(*names[output])) for output, path in outputs.items()}
+    assert all(found.values()), "there are results and late rows"
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_query_writes_everything_once(
+    kind: str,
+    spark: SparkSession,
+    place: Path,
+    expected: dict[str, Counter[tuple[Any, ...]]],
+    request: pytest.FixtureRequest,
+) -> None:
+    if kind in NEEDED and not NEEDED[kind].there:
+        pytest.skip(jars.missing(NEEDED[kind]))
+    if kind == "delta" and not WITH_DELTA:
+        pytest.skip("Delta does not support this Spark; `make delta` runs this test in an environment of its own")
+    servers = request.getfixturevalue("kafka") if kind == "kafka" else ""
+    points = killed(place, kind, servers)
+    assert points[0] == WRITTEN
+    for point in points:
+        own = place / f"{kind}-{point}"
+        commits = len(list((own / "checkpoint" / "commits").glob("[0-9]*")))
+        assert commits == 2 or point != WRITTEN, "batches 0 and 1, and not batch 2"
+        into = destinations(spark, kind, own, servers)
+        query(spark, place).start(checkpoint=str(own / "checkpoint"), **into).finish()
+        for output in COLUMNS:
+            found = counted(read(spark, kind, own, servers, output))
+            assert found == expected[output], (kind, point, output)
