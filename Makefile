@@ -74,6 +74,17 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Delta supports Spark up to 4.2. All packages but these two are those of .venv, which come behind them on the path.
+.venv/delta/.installed: .venv/.installed
+	$(BIN)/python -m venv --clear .venv/delta
+	.venv/delta/bin/python -m pip install --quiet --disable-pip-version-check 'pyspark==4.2.0' 'delta-spark==4.4.0'
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$(.venv/delta/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/lowwater-others.pth"
+	@touch $@
+
+delta: jars .venv/delta/.installed
+	LOWWATER_SOAK=1 .venv/delta/bin/python -m pytest tests/spark/test_destinations.py -k delta
+
 soak: setup .venv/quick-spark/classes.jsa
 	-@$(BIN)/python -m benchmarks.jars
 	LOWWATER_SOAK=2000 $(BIN)/python -m pytest $(TESTS)

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks import flush, join, oblivious, plans, slide_by_tuple, sliding
+from benchmarks import flush, join, kafka, oblivious, plans, slide_by_tuple, sliding
 from benchmarks.rounds import BenchReport
 from lowwater.backends.spark.launch import Session
 from lowwater.errors import LowwaterError
@@ -17,11 +17,15 @@ from lowwater.errors import LowwaterError
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`run` takes a session, the rounds, a cap on the rows per micro-batch, and a function that prints its progress."""
+    """`run` takes a session, the rounds, a cap on the rows per micro-batch, and a function that prints its progress.
+
+    `settings` are those that its session needs beside the usual ones.
+    """
 
     name: str
     about: str
     run: Callable[[Session, int, int | None, Callable[[str], None]], BenchReport]
+    settings: Callable[[], dict[str, str]] = dict
 
 
 BENCHMARKS = {
@@ -56,6 +60,12 @@ BENCHMARKS = {
             oblivious.NAME,
             "four scrambled sensors joined on their epoch without a window, compared with three joins of Spark",
             oblivious.run,
+        ),
+        Benchmark(
+            kafka.NAME,
+            "count, sum and max by key over 60:1 windows of messages from Kafka, compared with Spark's window()",
+            kafka.run,
+            kafka.settings,
         ),
     )
 }

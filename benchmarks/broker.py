@@ -12,6 +12,9 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from benchmarks import jars
 from lowwater.errors import NeedsConfiguration
@@ -43,6 +46,20 @@ def broker() -> Iterator[str]:
         finally:
             process.kill()  # its directory goes with it, so that a clean end would gain nothing
             process.wait()
+
+
+def create_topic(spark: SparkSession, servers: str, topic: str, partitions: int) -> None:
+    """Creates a topic, by the client that Spark's connector brings."""
+    jvm: Any = spark._jvm
+    settings = jvm.java.util.Properties()
+    settings.setProperty("bootstrap.servers", servers)
+    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+    try:
+        wanted = jvm.java.util.ArrayList()
+        wanted.add(jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, 1))
+        admin.createTopics(wanted).all().get()
+    finally:
+        admin.close()
 
 
 def _settings(place: Path) -> tuple[str, str]:

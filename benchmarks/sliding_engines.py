@@ -37,7 +37,10 @@ class Question:
 
 
 def lowwater_answers(rows: Any, question: Question) -> DataFrame:
-    stream = lw.stream(rows, name="rows", progress="ts", disorder=f"{question.disorder} seconds")
+    return windowed(lw.stream(rows, name="rows", progress="ts", disorder=f"{question.disorder} seconds"), question)
+
+
+def windowed(stream: lw.Relation, question: Question) -> DataFrame:
     windows = stream.window(range=f"{question.range} seconds", slide=f"{question.slide} seconds").group_by("key")
     answers: DataFrame = windows.agg(n=lw.count(), total=lw.sum("val"), most=lw.max("val")).to_spark()
     return answers.drop("wid")

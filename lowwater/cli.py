@@ -198,7 +198,7 @@ def bench(
     chosen = experiment.find(name)
     from lowwater.backends.spark import launch
 
-    with ERR.status("starting Spark") as status, launch.session(name="lowwater-bench") as spark:
+    with ERR.status("starting Spark") as status, launch.session(name="lowwater-bench", more=chosen.settings()) as spark:
         # A spinner prints nothing if standard error is a file, and minutes without output look like a hang.
         report = chosen.run(spark, rounds, rows, status.update if ERR.is_terminal else ERR.print)
     file = plot or (None if as_json else Path(f"bench-{name}.png"))

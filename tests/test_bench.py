@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import bench, flush, join, oblivious, plans, slide_by_tuple
+from benchmarks import kafka as topics
 from benchmarks.agreement import digest, read, times, unlike_digests
 from benchmarks.rounds import Result
 from lowwater import generate
@@ -243,3 +244,15 @@ def test_four_sensors_agree_with_three_joins_of_spark(spark: SparkSession, tmp_p
         "spark-rocksdb": 8000,
     }
     assert set(printed["ratios"]) == {"four-sensors/spark-memory", "four-sensors/spark-rocksdb"}
+
+
+@pytest.mark.spark
+def test_windows_over_a_topic_agree_with_sparks_own(spark: SparkSession, kafka: str) -> None:
+    small = topics.Workload("range60", topics.Question(20, 1), 2000, 20, 1)
+    report = topics.run(spark, rounds=1, workloads=[small], warm=False, servers=kafka)
+    assert report.disagreements == ()
+    printed = json.loads(json.dumps(bench.as_json(report)))
+    assert {r["engine"]: r["rows"] for r in printed["results"]} == dict.fromkeys(
+        ["lowwater", "spark-memory", "spark-rocksdb"], 2000
+    )
+    assert set(printed["ratios"]) == {"range60/spark-memory", "range60/spark-rocksdb"}

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import lowwater as lw
+from benchmarks.broker import create_topic
 from lowwater.backends.spark.named_table import BATCH, RUN
 from tests.spark import topics
 from tests.spark.answers import rows, streaming
@@ -58,7 +59,7 @@ def prepare(spark: SparkSession, kind: str, own: Path, servers: str) -> None:
     own.mkdir(parents=True)
     if kind == "kafka":
         for name in names_of(own).values():
-            topics.create(spark, servers, name, 2)
+            create_topic(spark, servers, name, 2)
 
 
 def read(spark: SparkSession, kind: str, own: Path, servers: str, output: str) -> DataFrame:

@@ -125,6 +125,25 @@ class Topics:
         return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
 
 
+def messages_of(
+    topics: Topics,
+    value: Value | None,
+    progress: str | None,
+    schema: Value | None = None,
+    parse: Mapping[str, str] | None = None,
+    unread: str = "late",
+    streaming: bool = True,
+) -> DataFrame:
+    """The messages with the columns of their values; with their bytes, if `value` is None."""
+    if unread not in ("late", "refuse"):
+        raise LowwaterError(f"unread={unread!r} is unknown; use 'late' or 'refuse'.")
+    messages = topics.messages(streaming)
+    if value is None:
+        return messages.select(F.col("value").alias("kafka_value"), *own_columns())
+    reading = reading_of(topics.spark, value, schema, parse or {}, lambda: topics.sample(SAMPLE))
+    return read_rows(messages, reading, progress, unread == "refuse")
+
+
 def kafka(
     spark: SparkSession,
     servers: str | Sequence[str] | None,
@@ -145,14 +164,7 @@ def kafka(
 ) -> Relation:
     """The messages of topics as a stream. See `lowwater.kafka`."""
     found = Topics.of(spark, servers, topics, options)
-    if unread not in ("late", "refuse"):
-        raise LowwaterError(f"unread={unread!r} is unknown; use 'late' or 'refuse'.")
-    messages = found.messages(streaming)
-    if value is None:
-        rows = messages.select(F.col("value").alias("kafka_value"), *own_columns())
-    else:
-        reading = reading_of(spark, value, schema, parse or {}, lambda: found.sample(SAMPLE))
-        rows = read_rows(messages, reading, progress, unread == "refuse")
+    rows = messages_of(found, value, progress, schema, parse, unread, streaming)
     for column, expression in (columns or {}).items():
         rows = SparkFrame(rows).with_column(column, expression).df
     return open_stream(frame(rows), name or found.name, progress, disorder, SOURCE, found.partitions(), idle, groups)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TypeAlias
 
@@ -23,8 +23,8 @@ Session: TypeAlias = SparkSession
 MEMORY = "4g"
 
 
-def local(cores: int | None = None, name: str = "lowwater") -> SparkSession:
-    """A session in this process with `cores` cores, by default all that this process may use."""
+def local(cores: int | None = None, name: str = "lowwater", more: Mapping[str, str] | None = None) -> SparkSession:
+    """A session in this process with `cores` cores, by default all that this process may use; `more` are settings."""
     if SparkSession.getActiveSession() is not None:
         raise LowwaterError("A Spark session is already running in this process; stop it or run this in another one.")
     # Workers must be this interpreter, not whatever `python3` is on the PATH; and a machine whose own name does not
@@ -33,7 +33,7 @@ def local(cores: int | None = None, name: str = "lowwater") -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     count = cores or available_cores()
     builder = SparkSession.builder.master(f"local[{count}]").appName(name)
-    for key, value in settings(count).items():
+    for key, value in (settings(count) | dict(more or {})).items():
         builder = builder.config(key, value)
     with tempfile.TemporaryFile() as said:
         try:
@@ -52,9 +52,11 @@ def local(cores: int | None = None, name: str = "lowwater") -> SparkSession:
 
 
 @contextmanager
-def session(cores: int | None = None, name: str = "lowwater") -> Iterator[SparkSession]:
+def session(
+    cores: int | None = None, name: str = "lowwater", more: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """As `local`, stopped at the end."""
-    spark = local(cores, name)
+    spark = local(cores, name, more)
     try:
         yield spark
     finally:

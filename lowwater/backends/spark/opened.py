@@ -6,13 +6,19 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.opened import as_declared, first_rows
 from lowwater.backends.spark.frame import SparkFrame, frame
+from lowwater.backends.opened import as_declared
+from lowwater.backends.spark.frame import frame
+from lowwater.backends.spark.kafka import Topics, messages_of
+from lowwater.backends.spark.message_values import OWN, SOURCE
 from lowwater.errors import LowwaterError
 from lowwater.generate.files import write_files
 from lowwater.generate.named import GENERATORS, generated
@@ -20,6 +26,8 @@ from lowwater.language import Declaration
 from lowwater.query.statistics import ENOUGH
 from lowwater.relation import Relation
 
+MESSAGE = {"key", "value", "topic", "partition", "offset", "timestamp", "timestamptype", "headers"}
+"""Columns of Spark's source for Kafka, in lower case."""
 FILES = 20
 """Files of a generated stream: each is one micro-batch at most."""
 
@@ -33,6 +41,29 @@ def opener(spark: SparkSession, streaming: bool = True) -> Callable[[Declaration
         return declared.relation(frame(_read(spark, declared, streaming), first_rows(declared, ENOUGH)))
 
     return open
+        if declared.format.lower() == "kafka" and _has_values(declared):
+            return _kafka(spark, declared, streaming)
+        return declared.relation(frame(_read(spark, declared, streaming)))
+
+    return open
+
+
+def _has_values(declared: Declaration) -> bool:
+    """Whether columns are declared that the messages of Kafka do not have themselves: those of their values."""
+    return declared.schema is not None and not {name.lower() for name in declared.schema.names} <= MESSAGE
+
+
+def _kafka(spark: SparkSession, declared: Declaration, streaming: bool) -> Relation:
+    """Topics whose values are JSON with the declared columns. Their partitions are the sources if no others are."""
+    assert declared.schema is not None
+    options = declared.options.resolved()
+    servers, named, unread = (options.pop(name, None) for name in ("servers", "topics", "unread"))
+    topics = Topics.of(spark, servers, named, options)
+    value = pa.schema([field for field in declared.schema if field.name.lower() not in OWN])
+    rows = messages_of(topics, value, declared.progress.lower(), unread=unread or "late", streaming=streaming)
+    if declared.source is None:
+        declared = replace(declared, source=SOURCE, sources=declared.sources or topics.partitions())
+    return declared.relation(frame(rows))
 
 
 def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFrame:
