@@ -2,6 +2,7 @@
 
     ```python          run it                      ```python spark     it needs the session `spark`
     ```python raises   it must be refused          ```text             right after a block: exactly what it prints
+    ```python spark kafka   it also needs `servers`, the address of a broker
 
 The output of a refused block is the last line of its traceback: a refusal, or an assertion that fails. Functions named
 test_... are called after their block, with the fixtures of lowwater/testing/plugin.py.
@@ -28,7 +29,17 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ALL = [*PAGES, ROOT / "CONTRIBUTING.md"]
 """Also the page whose blocks tests/test_contributing.py runs."""
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-KNOWN = {"python", "python spark", "python raises", "python spark raises", "text", "console", "sql", ""}
+KNOWN = {
+    "python",
+    "python spark",
+    "python raises",
+    "python spark raises",
+    "python spark kafka",
+    "text",
+    "console",
+    "sql",
+    "",
+}
 """SQL is run by tests/test_language_docs.py."""
 
 
@@ -102,8 +113,11 @@ def test_the_page_does_what_it_shows(page: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("page", [p for p in PAGES if needs_spark(p)], ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_page_does_what_it_shows_on_spark(page: Path, spark: Any) -> None:
-    play(page, {"__name__": "__page__", "spark": spark})
+def test_the_page_does_what_it_shows_on_spark(page: Path, spark: Any, request: pytest.FixtureRequest) -> None:
+    namespace = {"__name__": "__page__", "spark": spark}
+    if any("kafka" in block.marks for block in blocks(page.read_text())):
+        namespace["servers"] = request.getfixturevalue("kafka")
+    play(page, namespace)
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda p: str(p.relative_to(ROOT)))
