@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+import lowwater as lw
 from benchmarks import jars
 from tests.soak import SOAKING
 from tests.spark.answers import child, parts, write_part
@@ -157,3 +159,84 @@ def test_a_killed_query_writes_everything_once(
         for output in COLUMNS:
             found = counted(read(spark, kind, own, servers, output))
             assert found == expected[output], (kind, point, output)
+
+
+def rows_of(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(rows, "k bigint, n bigint")
+
+
+def test_rows_of_a_database_are_replaced_by_key_and_never_added_twice(spark: SparkSession, tmp_path: Path) -> None:
+    if not jars.SQLITE.there:
+        pytest.skip(jars.missing(jars.SQLITE))
+    url = f"jdbc:sqlite:{tmp_path / 'database'}"
+    output = lw.to_jdbc(url, "counts", key="k", driver="org.sqlite.JDBC").opened(spark, "run", "results")
+    output.check()
+
+    def found() -> list[tuple[Any, ...]]:
+        with sqlite3.connect(tmp_path / "database") as database:
+            return sorted(database.execute("SELECT k, n FROM counts"))
+
+    output.write(rows_of(spark, (1, 1), (2, 1)), 0)
+    output.write(rows_of(spark, (1, 2), (3, 1)), 1)
+    assert found() == [(1, 2), (2, 1), (3, 1)]
+    output.write(rows_of(spark, (1, 9)), 1)
+    assert found() == [(1, 2), (2, 1), (3, 1)], "the micro-batch is there already"
+    for wrong, sentence in (
+        ([(None, 1)], r"The key \(k\) of counts is null in 1 cases"),
+        ([(4, 1), (4, 2)], "occurs twice in a micro-batch in 1 cases"),
+    ):
+        with pytest.raises(lw.LowwaterError, match=sentence):
+            output.write(rows_of(spark, *wrong), 2)
+    assert found() == [(1, 2), (2, 1), (3, 1)], "nothing of a micro-batch that was refused"
+    other = lw.to_jdbc(url, "counts", driver="org.sqlite.JDBC").opened(spark, "another run", "results")
+    other.write(rows_of(spark, (5, 5)), 0)
+    assert found()[-1] == (5, 5)
+
+
+def test_a_micro_batch_of_a_table_replaces_itself(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS named LOCATION '{tmp_path}'")
+    output = lw.to_table("named.counts").opened(spark, "run", "results")
+    output.check()
+    for batch, rows in ((0, [(1, 1)]), (1, [(2, 1), (2, 1)]), (1, [(2, 1), (2, 1)])):
+        output.write(rows_of(spark, *rows), batch)
+    output.check()
+    assert counted(spark.table("named.counts").select("k", "n")) == {(1, 1): 1, (2, 1): 2}
+    with pytest.raises(lw.LowwaterError, match="has the columns k, n, but the rows have k, other"):
+        output.write(rows_of(spark, (1, 1)).withColumnRenamed("n", "other"), 2)
+    rows_of(spark, (1, 1)).write.saveAsTable("named.foreign")
+    with pytest.raises(lw.LowwaterError, match=r"must be partitioned by \(lw_run, lw_batch\)"):
+        lw.to_table("named.foreign").opened(spark, "run", "results").check()
+    spark.sql("DROP DATABASE named CASCADE")
+
+
+def test_a_repeated_message_has_the_same_id_and_no_other_one_has_it(spark: SparkSession) -> None:
+    def ids(topic: Any, batch: int, *rows: tuple[Any, ...]) -> list[str]:
+        messages = topic.opened(spark, "0123456789", "results").messages(rows_of(spark, *rows), batch)
+        return sorted(bytes(row.headers[0].value).decode() for row in messages.collect())
+
+    plain, keyed = lw.to_kafka("127.0.0.1:1", "topic"), lw.to_kafka("127.0.0.1:1", "topic", key=["k"])
+    first = ids(plain, 7, (1, 1), (1, 1), (None, 2))
+    assert len(set(first)) == 3
+    assert first == ids(plain, 7, (None, 2), (1, 1), (1, 1)) == ids(keyed, 7, (1, 1), (1, 1), (None, 2))
+    assert not set(first) & set(ids(plain, 8, (1, 1), (1, 1), (None, 2)))
+    assert all(id.startswith("01234567-results-00000007-") for id in first)
+    (message,) = keyed.opened(spark, "run", "results").messages(rows_of(spark, (None, 2)), 0).collect()
+    assert (message.key, message.value) == ('{"k":null}', '{"k":null,"n":2}')
+
+
+def test_refusals(spark: SparkSession, place: Path, tmp_path: Path) -> None:
+    def start(results: Any) -> None:
+        query(spark, place).start(checkpoint=str(tmp_path / "checkpoint"), results=results)
+
+    refused: list[tuple[Any, str]] = [
+        (lambda: start(5), r"results= of start\(\) is a directory, one of lw.to_delta\(\).* not int"),
+        (lambda: start(lw.to_jdbc("jdbc:none:", "t")), r"The database of to_jdbc\(\) cannot be reached"),
+        (lambda: lw.to_jdbc("jdbc:sqlite:x", "t; DROP"), "needs the plain name of a table"),
+        (lambda: lw.to_delta(), "needs either a path or table="),
+        (lambda: lw.to_table("t", format="delta"), r"use to_delta\(table=...\) for Delta"),
+    ]
+    if not WITH_DELTA:
+        refused.append((lambda: start(lw.to_delta(str(tmp_path / "t"))), "install delta-spark"))
+    for act, sentence in refused:
+        with pytest.raises(lw.LowwaterError, match=sentence):
+            act()

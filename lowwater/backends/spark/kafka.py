@@ -102,7 +102,7 @@ class Topics:
             sizes = {str(name): int(described[name].partitions().size()) for name in described}
         except Exception as error:  # whatever the clients of Kafka raise
             raise LowwaterError(
-                f"The brokers at {self.options[_ADDRESS]} do not describe the topics: {cause(error)}."
+                f"The brokers at {self._option(_ADDRESS)} do not describe the topics: {cause(error)}."
             ) from error
         finally:
             admin.close()
