@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import lowwater as lw
@@ -19,7 +20,9 @@ COLUMNS = {
     "late": "input string, operator string, ts timestamp, key bigint, val double, late_reason string, "
     "windows_missed bigint, windows_kept bigint",
 }
-ROWS = rows(1_200, seconds=60, keys=5)
+MADE = rows(1_200, seconds=60, keys=5)
+ROWS = MADE.set_column(0, "ts", MADE["ts"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(MADE["ts"].type))
+"""In milliseconds: SQLite has no microseconds."""
 
 
 def query(spark: SparkSession, place: Path) -> lw.Relation:

@@ -20,6 +20,13 @@ from lowwater.backends.spark.outputs import Destination, Output, Plain
 from lowwater.errors import LowwaterError
 
 HEADER = "lowwater-id"
+WHOLE = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""JSON with all that a row has. Spark would leave out nulls and microseconds, and write times in the session's zone."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,8 @@ class KafkaOutput(Plain):
 
     def messages(self, rows: DataFrame, batch: int) -> DataFrame:
         """Key, value and header of every row."""
-        whole = {"ignoreNullFields": "false"}
-        key = [F.to_json(F.struct(*self.to.key), whole).alias("chosen")] if self.to.key else []
-        texts = rows.select(F.to_json(F.struct("*"), whole).alias("value"), *key)
+        key = [F.to_json(F.struct(*self.to.key), WHOLE).alias("chosen")] if self.to.key else []
+        texts = rows.select(F.to_json(F.struct("*"), WHOLE).alias("value"), *key)
         number = F.row_number().over(Window.partitionBy("value").orderBy(F.lit(1)))
         id = F.concat_ws("-", F.lit(f"{self.run}-{batch:08d}"), F.md5("value"), number)
         header = F.array(F.struct(F.lit(HEADER).alias("key"), F.col("id").cast("binary").alias("value")))
