@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup lock java demo test check soak bench wheel versions clean
+.PHONY: help setup lock java jars delta demo test check soak bench wheel versions clean
 
 # The first interpreter that starts and is new enough; a shim that cannot start its version counts as absent.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -10,10 +10,12 @@ TESTS ?= --numprocesses auto
 
 help:
 	@echo 'make setup     create .venv, install lowwater with all it needs, check that Java 17+ is there'
+	@echo 'make jars      fetch Kafka, its connector, a JDBC driver and Delta for the tests, once, with Maven'
 	@echo 'make demo      a window query over a disordered stream, end to end'
 	@echo 'make test      lint, format, types, import layers, and the tests'
 	@echo 'make check     lint, format, types and import layers'
 	@echo 'make soak      the tests over many more cases: an hour or more'
+	@echo 'make delta     the tests of Delta tables, ten kills, with the Spark that Delta supports'
 	@echo 'make bench     the sliding-window benchmark'
 	@echo 'make wheel     build the package for pip, in dist'
 	@echo 'make versions  try the wheel with every version that it declares, and write the table of the README'

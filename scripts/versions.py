@@ -128,7 +128,7 @@ def sample(python: Path) -> str:
     """The closing line of the sample of tests, from a directory without the package."""
     with tempfile.TemporaryDirectory() as empty:
         shutil.copytree(ROOT / "tests", Path(empty) / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("examples", "docs"):
+        for name in ("examples", "docs", "benchmarks"):
             shutil.copytree(ROOT / name, Path(empty) / name)
         shutil.copy(ROOT / "pyproject.toml", empty)
         done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SAMPLE, cwd=Path(empty), check=False)

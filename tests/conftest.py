@@ -25,10 +25,14 @@ SHARED = Path(__file__).parent.parent.parent / "shared"
 
 WITH_SPARK = ("bench", "cases", "cases_of_ours", "cli", "docs", "examples", "taxi", "transcripts")
 """Tests outside tests/spark that need Spark are in these files."""
-WHOLE = ("tests/spark/test_killed.py", "tests/test_wheel.py")
-WHOLE = ("tests/spark/test_killed.py", "tests/spark/test_kafka.py", "tests/spark/test_destinations.py")
+WHOLE = (
+    "tests/spark/test_killed.py",
+    "tests/spark/test_kafka.py",
+    "tests/spark/test_destinations.py",
+    "tests/test_wheel.py",
+)
 """Files whose tests share a fixture that takes long: they go to one process whole."""
-FIRST = (*WHOLE, "tests/spark/test_cluster.py", "tests/test_bench.py")
+FIRST = (*WHOLE[:3], "tests/spark/test_cluster.py", "tests/test_bench.py")
 """Files with the longest tests. None of them must be left for the end, when the other processes have nothing to do."""
 
 

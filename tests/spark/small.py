@@ -23,25 +23,26 @@ SETTINGS = {
 
 _PACKAGE = "streaming" if pyspark.__version__.startswith("4.0.") else "streaming.checkpointing"
 CHEAP_FILES = f"org.apache.spark.sql.execution.{_PACKAGE}.FileSystemBasedCheckpointFileManager"
-WITH_DELTA = find_spec("delta") is not None and DELTA.there
-"""Delta supports no Spark that is as new as ours: `make delta` runs its tests in an environment of their own."""
-IF_DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
-
-CHEAP_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Writes checkpoints without starting a process (`readlink`) for each file, as Spark's own choice for local disks does.
 
 It saves 16 % of the CPU time of tests/spark/test_composed.py.
 """
+
+WITH_DELTA = find_spec("delta") is not None and DELTA.there
+"""Delta supports no Spark that is as new as ours: `make delta` runs its tests in an environment of their own."""
+JARS = (CONNECTOR, AVRO, SQLITE) if pyspark.__version__ >= "4.2" else (SQLITE,)
+"""A Spark that is older than its connectors fails where it lists them."""
+IF_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 
 
 def session(master: str = "local[2]", memory: str = "3g", killed: bool = False, **more: str) -> SparkSession:
     """The session. One that is to be killed writes its checkpoints as those of users do."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("lowwater-tests").config("spark.driver.memory", memory)
-    jars = spark_jars(CONNECTOR, AVRO, SQLITE, *([DELTA] if WITH_DELTA else []))
+    jars = spark_jars(*JARS, *([DELTA] if WITH_DELTA else []))
     settings = SETTINGS | jars | {"spark.executor.extraJavaOptions": options()} | (IF_DELTA if WITH_DELTA else {})
     if not killed:
         settings["spark.sql.streaming.checkpointFileManagerClass"] = CHEAP_FILES

@@ -15,8 +15,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.opened import as_declared, first_rows
 from lowwater.backends.spark.frame import SparkFrame, frame
-from lowwater.backends.opened import as_declared
-from lowwater.backends.spark.frame import frame
 from lowwater.backends.spark.kafka import Topics, messages_of
 from lowwater.backends.spark.message_values import OWN, SOURCE
 from lowwater.errors import LowwaterError
@@ -38,12 +36,9 @@ def opener(spark: SparkSession, streaming: bool = True) -> Callable[[Declaration
     def open(declared: Declaration) -> Relation:
         if declared.format.lower() in GENERATORS:
             return declared.relation(_generated(spark, declared, streaming))
-        return declared.relation(frame(_read(spark, declared, streaming), first_rows(declared, ENOUGH)))
-
-    return open
         if declared.format.lower() == "kafka" and _has_values(declared):
             return _kafka(spark, declared, streaming)
-        return declared.relation(frame(_read(spark, declared, streaming)))
+        return declared.relation(frame(_read(spark, declared, streaming), first_rows(declared, ENOUGH)))
 
     return open
 
