@@ -10,15 +10,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lowwater.backends.spark.frame import SparkFrame, frame
-from lowwater.backends.spark.message_values import SOURCE, Value, cause, own_columns, read_rows, reading_of
+from lowwater.backends.spark.frame import frame
+from lowwater.backends.spark.message_values import (
+    SOURCE,
+    Value,
+    cause,
+    own_columns,
+    read_rows,
+    reading_of,
+    with_columns,
+)
 from lowwater.declare import open_stream
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.model.ticks import Length
@@ -36,7 +44,7 @@ class Topics:
     """Topics as Spark's source takes them: options, among them one that chooses topics or partitions."""
 
     spark: SparkSession
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # passwords may be among them
 
     @staticmethod
     def of(
@@ -133,15 +141,16 @@ def messages_of(
     parse: Mapping[str, str] | None = None,
     unread: str = "late",
     streaming: bool = True,
+    columns: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The messages with the columns of their values; with their bytes, if `value` is None."""
     if unread not in ("late", "refuse"):
         raise LowwaterError(f"unread={unread!r} is unknown; use 'late' or 'refuse'.")
     messages = topics.messages(streaming)
     if value is None:
-        return messages.select(F.col("value").alias("kafka_value"), *own_columns())
+        return with_columns(messages.select(F.col("value").alias("kafka_value"), *own_columns()), columns or {})
     reading = reading_of(topics.spark, value, schema, parse or {}, lambda: topics.sample(SAMPLE))
-    return read_rows(messages, reading, progress, unread == "refuse")
+    return read_rows(messages, reading, progress, unread == "refuse", columns or {})
 
 
 def kafka(
@@ -164,9 +173,7 @@ def kafka(
 ) -> Relation:
     """The messages of topics as a stream. See `lowwater.kafka`."""
     found = Topics.of(spark, servers, topics, options)
-    rows = messages_of(found, value, progress, schema, parse, unread, streaming)
-    for column, expression in (columns or {}).items():
-        rows = SparkFrame(rows).with_column(column, expression).df
+    rows = messages_of(found, value, progress, schema, parse, unread, streaming, columns)
     return open_stream(frame(rows), name or found.name, progress, disorder, SOURCE, found.partitions(), idle, groups)
 
 

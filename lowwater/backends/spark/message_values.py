@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
+from lowwater.backends.spark.frame import SparkFrame
 from lowwater.errors import LowwaterError, NeedsConfiguration
 
 SOURCE = "kafka_source"
@@ -28,7 +29,7 @@ UNREAD = "kafka_unread"
 """The bytes of a value that cannot be read; null for all others."""
 OWN = (SOURCE, "kafka_topic", "kafka_partition", "kafka_offset", TIMESTAMP, "kafka_key", UNREAD)
 """The columns that every message has, behind those of its value."""
-_CORRUPT = "__lowwater_corrupt"
+_CORRUPT, _BYTES, _READ, _WRONG = (f"__lowwater_{name}" for name in ("corrupt", "bytes", "read", "wrong"))
 _UNREAD_TEXT = "cannot be read; mend the producer and start behind it (startingOffsets), or use unread='late'."
 
 Value: TypeAlias = str | StructType | pa.Schema
@@ -55,24 +56,37 @@ def own_columns() -> list[Column]:
     ]
 
 
-def read_rows(messages: DataFrame, reading: Reading, progress: str | None, refuse: bool) -> DataFrame:
-    """Messages with the columns of their values. With `refuse` a value that cannot be read fails the query."""
+def read_rows(
+    messages: DataFrame, reading: Reading, progress: str | None, refuse: bool, columns: Mapping[str, str]
+) -> DataFrame:
+    """Messages with the columns of their values, and further ones in Spark SQL.
+
+    What cannot be read has no progress value, whatever column that is. With `refuse` it fails the query.
+    """
     clash = sorted({name.lower() for name in reading.names} & set(OWN))
     if clash:
         raise LowwaterError(f"The value has a column {clash[0]!r}, which is Kafka's own here; rename it in the value.")
-    rows = messages.select("value", *own_columns(), reading.read(F.col("value")).alias("read"))
-    rows = rows.withColumn("wrong", F.coalesce(reading.failed(F.col("read")), F.lit(True)))
+    rows = messages.select(F.col("value").alias(_BYTES), *own_columns(), reading.read(F.col("value")).alias(_READ))
+    rows = rows.withColumn(_WRONG, F.coalesce(reading.failed(F.col(_READ)), F.lit(True)))
+    instead: Column = F.lit(None)
     if refuse:
         place = F.concat(F.lit("The value at offset "), "kafka_offset", F.lit(" of partition "), SOURCE)
-        instead: Column = F.raise_error(F.concat_ws(" ", place, F.lit(_UNREAD_TEXT)))
-    else:
-        instead = F.lit(None)
-    rows = rows.withColumn("read", F.when(F.col("wrong"), instead).otherwise(F.col("read")))
-    if progress == TIMESTAMP:  # what cannot be read belongs to no window
-        rows = rows.withColumn(TIMESTAMP, F.when(~F.col("wrong"), F.col(TIMESTAMP)))
-    fields = [F.col("read").getField(name).alias(name) for name in reading.names]
-    unread = F.when(F.col("wrong"), F.col("value")).alias(UNREAD)
-    return rows.select(*fields, *OWN[:-1], unread)
+        instead = F.raise_error(F.concat_ws(" ", place, F.lit(_UNREAD_TEXT)))
+    rows = rows.withColumn(_READ, F.when(F.col(_WRONG), instead).otherwise(F.col(_READ)))
+    fields = [F.col(_READ).getField(name).alias(name) for name in reading.names]
+    unread = F.when(F.col(_WRONG), F.col(_BYTES)).alias(UNREAD)
+    rows = with_columns(rows.select(*fields, *OWN[:-1], unread, _WRONG), columns)
+    progressing = next((name for name in rows.columns if name.lower() == (progress or "").lower()), None)
+    if progressing is not None:
+        quoted = F.col("`" + progressing.replace("`", "``") + "`")
+        rows = rows.withColumn(progressing, F.when(F.col(_WRONG), instead).otherwise(quoted))
+    return rows.drop(_WRONG)
+
+
+def with_columns(rows: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    for name, expression in columns.items():
+        rows = SparkFrame(rows).with_column(name, expression).df
+    return rows
 
 
 def reading_of(
