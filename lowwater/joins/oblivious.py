@@ -10,19 +10,21 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.keyed import Ints, Keyed
-from lowwater.joins.mjoin import MARGIN, PLACE, MJoin, Positioned, positioned
-from lowwater.joins.oblivious_cost import Characteristics, buffer
+from lowwater.joins.mjoin import MARGIN, MJoin
+from lowwater.joins.oblivious_cost import Expected, buffer
+from lowwater.joins.positioned import PLACE, Positioned, laid
 from lowwater.joins.spec import WindowJoin
+from lowwater.joins.strategy import Strategy
 from lowwater.joins.window_join import pinned_columns, sorted_by
+from lowwater.model.monitors import Summary
 from lowwater.model.routing import route as routed
-from lowwater.model.scrambling import Scrambling
 from lowwater.model.words import listed, rows
 from lowwater.operators.base import Message, Operator
 from lowwater.operators.layout import Laying, Layout, Tables
 from lowwater.operators.spec import Need, OperatorSpec
 from lowwater.state.store import Store
 
-SUMMARY = "of the run "
+SUMMARY, NULLS = "of the run ", "rows without a key"
 
 
 @dataclass(frozen=True)
@@ -35,20 +37,22 @@ class PositionedLayout(Layout):
     route: tuple[str, ...] | None
 
     def open(self, shards: int, late: bool, home: int = 0) -> PositionedLaying:
-        return PositionedLaying(self, shards)
+        return PositionedLaying(self, shards, home)
 
     def messages(self, runs: Sequence[tuple[int, Tables]]) -> Iterator[Message]:
-        summaries, parts = [], [self._none()]
+        summaries, parts, nulls = [], [self._none()], []
         for number, tables in runs:
             own = {name.removeprefix(SUMMARY): table for name, table in tables.items() if name.startswith(SUMMARY)}
             if own:
-                summaries.append((number, Scrambling.of_tables(own)))
+                summaries.append((number, Summary.of_tables(own)))
+            if NULLS in tables:
+                nulls.append(tables[NULLS])
             if "keyed" in tables:
                 keyed = Keyed.of_tables(tables)
                 parts.append(Keyed(keyed.rows, keyed.on, keyed.code, keyed.at + (number << PLACE)))
         if summaries:
             merged = Keyed.merged(parts[1:])[0] if len(parts) > 2 else parts[-1]
-            yield Positioned(merged, tuple(summaries))
+            yield Positioned(merged, tuple(summaries), pa.concat_tables(nulls) if nulls else None)
 
     def _none(self) -> Keyed:
         side = self.what.sides[self.side]
@@ -58,8 +62,8 @@ class PositionedLayout(Layout):
 class PositionedLaying(Laying):
     """Collects the rows of a run and lays them out per shard."""
 
-    def __init__(self, layout: PositionedLayout, shards: int) -> None:
-        self._layout, self._shards = layout, shards
+    def __init__(self, layout: PositionedLayout, shards: int, home: int) -> None:
+        self._layout, self._shards, self._home = layout, shards, home
         self._rows: list[pa.Table] = []
 
     def take(self, rows: pa.Table, time: Ints | None = None) -> None:
@@ -69,10 +73,12 @@ class PositionedLaying(Laying):
         if not self._rows:
             return [{} for _ in range(self._shards)]
         layout = self._layout
-        (rows, place), summary = positioned(layout.what, layout.side, pa.concat_tables(self._rows).combine_chunks())
-        disorder = {f"{SUMMARY}{name}": table for name, table in summary.tables().items()}
-        parts = self._parts(rows, place)
-        return [{**disorder, **(part.tables() if len(part) else {})} for part in parts]
+        run = laid(layout.what, layout.side, pa.concat_tables(self._rows).combine_chunks())
+        summary = {f"{SUMMARY}{name}": table for name, table in run.summary.tables().items()}
+        found = [{**summary, **(part.tables() if len(part) else {})} for part in self._parts(run.rows, run.place)]
+        if run.nulls is not None:
+            found[self._home][NULLS] = run.nulls
+        return found
 
     def _parts(self, rows: pa.Table, place: Ints) -> list[Keyed]:
         layout = self._layout
@@ -89,10 +95,15 @@ class ObliviousSpec(OperatorSpec):
     """A join without windows. `expected` has the characteristics of each input, None where they are monitored."""
 
     what: WindowJoin
-    expected: tuple[Characteristics | None, ...]
+    expected: tuple[Expected | None, ...]
     derived: tuple[bool, ...]
     kept: tuple[tuple[str, ...], ...]
     """The columns of each side that are shuffled and kept."""
+    memory: int | None = None
+    """The bytes that rows may take in memory, over all shards."""
+    strategy: Strategy | None = None
+    """The strategy that the user asks for; None: the cost model chooses if there is a memory limit."""
+    ahead: int | None = None
     name = "MJoin"
 
     @property
@@ -110,8 +121,16 @@ class ObliviousSpec(OperatorSpec):
         return PositionedLayout(self.what, port, self.kept[port], route)
 
     def open(self, store: Store, shards: int) -> Operator:
-        factors = [None if one is None else one.scrambling for one in self.expected]
-        return MJoin(self.what, factors, self.derived, store=store)
+        return MJoin(
+            self.what,
+            self.expected,
+            self.derived,
+            strategy=self.strategy,
+            memory=None if self.memory is None else self.memory // shards,
+            ahead=self.ahead,
+            shards=shards,
+            store=store,
+        )
 
     def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
         """The routing columns under the names of the results."""

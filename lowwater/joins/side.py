@@ -202,6 +202,40 @@ class Side:
             kept = [part.kept() for part in some if part.gone < len(part)]
             self.parts = [*others, *([merged(kept)] if kept else [])]
 
+    def take_where(self, wanted: Callable[[Keyed], Mask]) -> list[Keyed]:
+        """Removes the live rows that are wanted, together with their bytes, and returns them."""
+        taken, parts = [], []
+        for part in self.parts:
+            mask = wanted(part.keyed) & part.live
+            if not mask.any():
+                parts.append(part)
+                continue
+            taken.append(part.keyed.where(mask))
+            rest = part.live & ~mask
+            if rest.any():
+                parts.append(Part(part.keyed.where(rest), None if part.matched is None else part.matched[rest]))
+        self.parts = parts
+        return taken
+
+    def moved(self, positions: Callable[[Keyed], Ints]) -> None:
+        """Gives all live rows new positions."""
+        parts = [part.kept() for part in self.parts if part.gone < len(part)]
+        self.parts = []
+        for part in parts:
+            at = positions(part.keyed)
+            order = np.lexsort((at, part.keyed.code))
+            keyed = Keyed(part.keyed.rows.take(order).combine_chunks(), self.on, part.keyed.code[order], at[order])
+            self.parts.append(Part(keyed, None if part.matched is None else part.matched[order]))
+
+    def compact(self) -> None:
+        """Drops the bytes of all removed rows."""
+        self.parts = [part.kept() for part in self.parts if part.gone < len(part)]
+
+    @property
+    def memory(self) -> int:
+        """The bytes of all stored rows and their index in memory, at most."""
+        return sum(part.memory for part in self.parts)
+
     def below(self, bound: int) -> int:
         """The number of live rows with a position below `bound`."""
         found = 0

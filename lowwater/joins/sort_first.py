@@ -1,0 +1,64 @@
+"""Memory-sort first (WO 4.1): the rows of one input that wait in memory until no smaller one can come.
+
+A row waits until more than k rows have come behind a row as large, so at most k rows wait. Released rows have their
+values as positions: in sorted order, the buffer of the join is FIFO by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.joins.keyed import Ints, Keyed
+from lowwater.joins.part import KeyedRows, memory_of
+from lowwater.state.store import Store
+
+Time = Callable[[pa.Table], Ints]
+
+
+class SortFirst:
+    """The waiting rows of one input, with their arrival positions. `time` returns the values of rows."""
+
+    def __init__(self, time: Time, store: Store) -> None:
+        self._time = time
+        self._slots = store.slots("waiting", KeyedRows())
+        self._parts = [entry.value for entry in self._slots]
+        self._written = [entry.name for entry in self._slots]
+        store.settling(self._settle)
+
+    def add(self, keyed: Keyed) -> None:
+        if len(keyed):
+            self._parts.append(keyed)
+            self._written = []
+
+    def release(self, upto: int) -> Keyed | None:
+        """The waiting rows with values up to `upto`, with their arrival positions; None if there are none."""
+        if not self._parts:
+            return None
+        keyed = self._parts[0] if len(self._parts) == 1 else Keyed.merged(self._parts)[0]
+        due = self._time(keyed.rows) <= upto
+        self._parts, rest = [keyed], keyed.where(~due)
+        if not due.any():
+            return None
+        self._parts, self._written = [rest] if len(rest) else [], []
+        return keyed.where(due)
+
+    def middle(self) -> int:
+        """A value that half of the waiting rows do not exceed."""
+        return int(np.median(np.concatenate([self._time(part.rows) for part in self._parts])))
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part) for part in self._parts)
+
+    @property
+    def memory(self) -> int:
+        return sum(memory_of(part.rows.nbytes, len(part)) for part in self._parts)
+
+    def _settle(self) -> None:
+        """Writes the waiting rows to the state. They are few, and most of them are new in every micro-batch."""
+        if len(self._parts) != len(self._written):
+            self._slots.clear()
+            self._written = [self._slots.add(part).name for part in self._parts]
