@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
+
 @dataclass(frozen=True)
 class Characteristics:
     """What the model knows of a stream: k, r and Mul."""

@@ -28,6 +28,7 @@ FANOUT = 8
 """The number of parts of similar size that are merged into one."""
 LARGEST = SEGMENT
 """Parts with more bytes than this are not merged, because one micro-batch has to do the whole merge."""
+NUMBER = "__lw_number"
 CUT = 8
 """A part that is not written yet is reduced to its live rows if more than one row in `CUT` has been removed."""
 
@@ -157,6 +158,13 @@ class Side:
             held[which[part.live[rows]]] = True
         return held
 
+    def count(self, values: Keyed) -> Ints:
+        """The number of live rows of each value on this side."""
+        found = np.zeros(len(values), np.int64)
+        for part, which, rows in self._rows_of(values):
+            found += np.bincount(which[part.live[rows]], minlength=len(values))
+        return found
+
     def last(self, values: Keyed, none: int) -> Ints:
         """For each value, the largest position of its live rows on this side, or `none` if it has no live row."""
         most = np.full(len(values), none)
@@ -217,15 +225,18 @@ class Side:
         self.parts = parts
         return taken
 
-    def moved(self, positions: Callable[[Keyed], Ints]) -> None:
-        """Gives all live rows new positions."""
-        parts = [part.kept() for part in self.parts if part.gone < len(part)]
-        self.parts = []
-        for part in parts:
-            at = positions(part.keyed)
-            order = np.lexsort((at, part.keyed.code))
-            keyed = Keyed(part.keyed.rows.take(order).combine_chunks(), self.on, part.keyed.code[order], at[order])
-            self.parts.append(Part(keyed, None if part.matched is None else part.matched[order]))
+    def moved(self, placed: Callable[[Keyed], Keyed]) -> None:
+        """Gives all live rows new positions. The flags of rows follow them."""
+        self.compact()
+        self.parts = [self._moved(part, placed) for part in self.parts]
+
+    def _moved(self, part: Part, placed: Callable[[Keyed], Keyed]) -> Part:
+        if part.matched is None:
+            return Part(placed(part.keyed))
+        numbered = part.keyed.rows.append_column(NUMBER, pa.array(np.arange(len(part))))
+        keyed = placed(Keyed(numbered, part.keyed.on, part.keyed.code, part.keyed.at))
+        order = whole(keyed.rows.column(NUMBER)).to_numpy()
+        return Part(Keyed(keyed.rows.drop_columns([NUMBER]), keyed.on, keyed.code, keyed.at), part.matched[order])
 
     def compact(self) -> None:
         """Drops the bytes of all removed rows."""

@@ -6,13 +6,15 @@ values as positions: in sorted order, the buffer of the join is FIFO by value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.keyed import Ints, Keyed
 from lowwater.joins.part import KeyedRows, memory_of
+from lowwater.operators.base import Batch, Emit, Message
 from lowwater.state.store import Store
 
 Time = Callable[[pa.Table], Ints]
@@ -62,3 +64,23 @@ class SortFirst:
         if len(self._parts) != len(self._written):
             self._slots.clear()
             self._written = [self._slots.add(part).name for part in self._parts]
+
+
+@contextmanager
+def in_order(emit: Emit, time: str | None) -> Iterator[Emit]:
+    """Collects results and emits them in order of a column when all have come; without a column emits them at once."""
+    if time is None:
+        yield emit
+        return
+    found: list[pa.Table] = []
+
+    def take(message: Message) -> None:
+        if isinstance(message, Batch):
+            found.append(message.rows)
+        else:
+            emit(message)
+
+    yield take
+    if found:
+        rows = pa.concat_tables(found)
+        emit(Batch(rows.sort_by(time) if time in rows.column_names else rows))

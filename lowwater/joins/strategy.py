@@ -2,11 +2,11 @@
 
     plain    rows join when they come
     MSF      memory-sort first: rows wait until no smaller one can come, and join in order
-    DBF      disk-buffer first: rows of a leading stream are put aside until the lagging streams have almost reached them
+    DBF      disk-buffer first: rows of a leading stream are put aside until the others have almost reached them
     Hybrid   both: rows are sorted first, and sorted rows of a leading stream are put aside
 
-A strategy is a policy of the one driver (mjoin.py). `sorts` decides how rows enter the join, `spills` which rows stay in
-memory. Both can change while the join runs. Strategies are listed by the delay that they add to results.
+A strategy is a policy of the one driver (mjoin.py). `sorts` decides how rows enter the join, `spills` which of them
+stay in memory. Both can change while the join runs. Strategies are listed by the delay that they add to results.
 
 >>> streams = [Characteristics(100, 50, 2), Characteristics(40, 25, 3)]
 >>> in_step = Situation(streams, [[0, 0], [0, 0]], [24, 24], ahead=10)

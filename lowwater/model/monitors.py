@@ -6,8 +6,8 @@ back than `horizon` rows: a burst of disorder counts until so many rows have fol
 
 State: about 45 steps per doubling of the rows seen, so less than 2,800; and at most `RECENT` factors.
 
-`StreamMonitor` adds what the cost model of a join needs of a stream: ranks, from which lags follow, the multiplicity and
-the rate. Operators have no clock, so the rate is in rows per micro-batch; only the ratio of two rates counts.
+`StreamMonitor` adds what the cost model of a join needs of a stream: ranks, from which lags follow, multiplicity and
+rate. Operators have no clock, so the rate is in rows per micro-batch; only the ratio of two rates counts.
 
 >>> monitor = Monitor(horizon=1000)
 >>> for values in ([1, 4, 2, 3], [5, 4], [6, 7]):
@@ -95,6 +95,18 @@ class Monitor:
         found = self.rises.first_above(value)
         return self.rows if found is None else found
 
+    @property
+    def most(self) -> int | None:
+        """The largest value so far; None before any."""
+        return int(self.rises.top[-1]) if len(self.rises.top) else None
+
+    def first_reaching(self, values: Ints) -> Ints:
+        """The first position at which each value was reached, rounded down; the next position if it was not."""
+        found = np.full(len(values), self.rows)
+        since, reached = self.rises.first_at_least(values)
+        found[reached] = since
+        return found
+
     def tables(self) -> dict[str, pa.Table]:
         """The state as tables."""
         rises = self.rises
@@ -150,7 +162,7 @@ class StreamMonitor(Monitor):
         """The rows at the ends of the last micro-batches."""
 
     def read(self, runs: Sequence[Summary], forget: int | None = None) -> None:
-        """Takes the summaries of a micro-batch. Ranks of values up to `forget` are of no use any more."""
+        """Takes the summaries of the next runs. Ranks of values up to `forget` are of no use any more."""
         for run in runs:
             self.learn(run.disorder)
         if runs:
@@ -158,6 +170,9 @@ class StreamMonitor(Monitor):
             merged = Ranks.merged([ranks, *(run.ranks for run in runs)])
             self._multiplicities.learn(self.rows, merged.multiplicity, self.rows - self.horizon)
             self.ranks = merged.thinned()
+
+    def end(self) -> None:
+        """A micro-batch ends."""
         self._ends = np.append(self._ends, self.rows)[-BATCHES - 1 :]
 
     @property

@@ -40,7 +40,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
-import pyarrow as pa
 
 from lowwater.state.codec import Cache, Codec, Files, NamedTables, NoCache, OneTable
 from lowwater.state.segments import hash_of, pack, unpack
@@ -117,7 +116,8 @@ class Entry(Generic[T]):
 
     def _put_aside(self, files: Files) -> None:
         """Encodes the value into a file, and forgets it."""
-        assert self.id and self._data is not None
+        assert self.id
+        assert self._data is not None
         self._file, self._data, self._value = files.write(self._data, self), None, _UNREAD
 
     def _bytes(self) -> bytes:
