@@ -92,6 +92,8 @@ class Cuts:
     value: list[int] = field(default_factory=list)
     evicted: list[int] = field(default_factory=list)
     """The largest value that was evicted for want of memory."""
+    joined: list[int] = field(default_factory=list)
+    """The largest value that joined before its stream was sorted, or before it was known to be in order."""
     ends: list[list[int]] = field(default_factory=list)
     """Positions at which micro-batches of an input ended. Of older ones every second is forgotten."""
     strategy: str = PLAIN.name
@@ -120,7 +122,7 @@ class MJoin(OAJoin):
         self.ahead, self.shards = ahead or AHEAD, shards
         self.limit = None if memory is None else MemoryLimit(memory, strategy is None, ahead is None)
         none = [NEVER] * self.ports
-        first = Cuts([0] * self.ports, none, list(none), [[] for _ in what.sides], (strategy or PLAIN).name)
+        first = Cuts([0] * self.ports, none, list(none), list(none), [[] for _ in what.sides], (strategy or PLAIN).name)
         self._cuts = self.store.record("cuts", first)
         self.losses = self.store.record("losses", Losses.of(self.ports))
         self.streams = Streams(expected, derived, self.low, self._cuts.ends, horizon, self.store)
@@ -224,17 +226,20 @@ class MJoin(OAJoin):
     def _placed(self, port: int, keyed: Keyed) -> Keyed:
         """Rows that do not come in order of arrival, at the positions that the current strategy gives them.
 
-        In order of arrival, a row is put where its stream first reached its value: never before the cut of a smaller
-        value.
+        In order of arrival, a row is put where its stream first reached its value, on its side of the cut.
         """
         time = self._time(port, keyed.rows)
-        first = self._cuts.position[port]
-        at = time if self._sorted(port) else np.maximum(first, self.streams.monitors[port].first_reaching(time))
+        if self._sorted(port):
+            return Keyed.of(keyed.rows, keyed.on, time, keyed.code)
+        reached, first = self.streams.monitors[port].first_reaching(time), self._cuts.position[port]
+        kept = time > self._cuts.value[port]
+        at = np.where(kept, np.maximum(reached, first), np.minimum(reached, first - 1))
         return Keyed.of(keyed.rows, keyed.on, at, keyed.code)
 
     def change(self, strategy: Strategy) -> None:
         """Changes the strategy. Rows in the buffers get new positions if the order of delivery changes."""
         moved = strategy.sorts != self.strategy.sorts
+        self._cuts.joined = [self._delivered(port) for port in range(self.ports)]
         self._cuts.strategy = strategy.name
         for port, side in enumerate(self.sides):
             if moved and not self.streams.derived[port]:
@@ -299,7 +304,9 @@ class MJoin(OAJoin):
 
     def _delivered(self, port: int) -> int:
         """The largest value of an input that may have joined."""
-        return self.streams.settled(port) if self._sorted(port) else self.streams.reached(port)
+        if not self._sorted(port):
+            return self.streams.reached(port)
+        return max(self.streams.settled(port), self._cuts.joined[port])
 
     def put_aside(self, port: int, ahead: int, least: int, size: int | None = None) -> None:
         """Puts the rows of an input aside that join only later, if there are at least so many (WO: 3 I/O times)."""
@@ -355,6 +362,7 @@ class MJoin(OAJoin):
         """Lets the smaller half of the waiting rows of an input join before they are known to be in order."""
         due = self.waiting[port].release(self.waiting[port].middle())
         assert due is not None, "half of the rows do not exceed the middle"
+        self._cuts.joined[port] = max(self._cuts.joined[port], int(self._time(port, due.rows).max()))
         self._join(port, self._placed(port, due), emit)
 
     def evicted(self, port: int, gone: Sequence[Keyed], reason: str, emit: Emit) -> None:

@@ -27,13 +27,13 @@ class SortFirst:
         self._time = time
         self._slots = store.slots("waiting", KeyedRows())
         self._parts = [entry.value for entry in self._slots]
-        self._written = [entry.name for entry in self._slots]
+        self._changed = False
         store.settling(self._settle)
 
     def add(self, keyed: Keyed) -> None:
         if len(keyed):
             self._parts.append(keyed)
-            self._written = []
+            self._changed = True
 
     def release(self, upto: int) -> Keyed | None:
         """The waiting rows with values up to `upto`, with their arrival positions; None if there are none."""
@@ -41,10 +41,11 @@ class SortFirst:
             return None
         keyed = self._parts[0] if len(self._parts) == 1 else Keyed.merged(self._parts)[0]
         due = self._time(keyed.rows) <= upto
-        self._parts, rest = [keyed], keyed.where(~due)
+        self._parts = [keyed]
         if not due.any():
             return None
-        self._parts, self._written = [rest] if len(rest) else [], []
+        rest, self._changed = keyed.where(~due), True
+        self._parts = [rest] if len(rest) else []
         return keyed.where(due)
 
     def middle(self) -> int:
@@ -61,9 +62,11 @@ class SortFirst:
 
     def _settle(self) -> None:
         """Writes the waiting rows to the state. They are few, and most of them are new in every micro-batch."""
-        if len(self._parts) != len(self._written):
+        if self._changed:
             self._slots.clear()
-            self._written = [self._slots.add(part).name for part in self._parts]
+            for part in self._parts:
+                self._slots.add(part)
+            self._changed = False
 
 
 @contextmanager
