@@ -45,6 +45,11 @@ class ObliviousJoin(Stateful):
     limits: Limits = Limits()
     emits: tuple[str, ...] | None = None
 
+    @property
+    def plain(self) -> WindowJoin:
+        """The join; it has no further condition."""
+        return self.what
+
     @cached_property
     def what(self) -> WindowJoin:
         sides = tuple(
