@@ -44,6 +44,15 @@ class Losses:
     def of(ports: int) -> Losses:
         return Losses([0] * ports, [0] * ports, [0] * ports)
 
+    def note(self, port: int, missed: int, found: int, reason: str) -> None:
+        """Counts missed rows of an input and the results that they have."""
+        self.missed[port] += missed
+        self.found[port] += found
+        if reason == MEMORY:
+            self.memory += missed
+        else:
+            self.disorder += missed
+
     @property
     def rows(self) -> int:
         """Rows that may have lost a result."""

@@ -88,7 +88,10 @@ class MemoryLimit:
             port = max(range(join.ports), key=lambda i: join.waiting[i].memory)
             join.hurry(port, emit)
             return
+        side.compact()
         over = join.memory - self.bytes
+        if over <= 0 or not side.rows:
+            return
         at = np.sort(np.concatenate([part.keyed.at[part.live] for part in side.parts]))
         n = min(len(at), max(1, -(-over * len(at) // side.memory)))
         last = at[n - 1]
@@ -104,4 +107,7 @@ class MemoryLimit:
 
         gone = side.take_where(oldest)
         assert sum(len(one) for one in gone) <= count
-        join.evicted(port, gone, EVICTED, emit)
+        for keyed in gone:
+            join.losses.evicted += len(keyed)
+            join.cuts.evicted[port] = max(join.cuts.evicted[port], join.largest(port, keyed))
+            join.report(port, keyed.rows, EVICTED, emit)

@@ -54,15 +54,14 @@ end of every micro-batch (memory_limit.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.sorting import offsets
 from lowwater.joins.aside import Aside
+from lowwater.joins.cuts import Cuts
 from lowwater.joins.keyed import Ints, Keyed, Mask
 from lowwater.joins.losses import DISORDER, MEMORY, Losses
 from lowwater.joins.memory_limit import MemoryLimit
@@ -82,21 +81,6 @@ from lowwater.state.store import Store
 
 AHEAD = 4096
 """C: the rows that are read back ahead of their partners, where nothing else is asked for."""
-
-
-@dataclass
-class Cuts:
-    """A record of the state: per input, the position and the value below which its buffer was cut."""
-
-    position: list[int] = field(default_factory=list)
-    value: list[int] = field(default_factory=list)
-    evicted: list[int] = field(default_factory=list)
-    """The largest value that was evicted for want of memory."""
-    joined: list[int] = field(default_factory=list)
-    """The largest value that joined before its stream was sorted, or before it was known to be in order."""
-    ends: list[list[int]] = field(default_factory=list)
-    """Positions at which micro-batches of an input ended. Of older ones every second is forgotten."""
-    strategy: str = PLAIN.name
 
 
 class MJoin(OAJoin):
@@ -123,9 +107,9 @@ class MJoin(OAJoin):
         self.limit = None if memory is None else MemoryLimit(memory, strategy is None, ahead is None)
         none = [NEVER] * self.ports
         first = Cuts([0] * self.ports, none, list(none), list(none), [[] for _ in what.sides], (strategy or PLAIN).name)
-        self._cuts = self.store.record("cuts", first)
+        self.cuts = self.store.record("cuts", first)
         self.losses = self.store.record("losses", Losses.of(self.ports))
-        self.streams = Streams(expected, derived, self.low, self._cuts.ends, horizon, self.store)
+        self.streams = Streams(expected, derived, self.low, self.cuts.ends, horizon, self.store)
         stores = [self.store.at(f"side{i}") for i in range(self.ports)]
         self.waiting = [SortFirst(partial(self._time, i), own) for i, own in enumerate(stores)]
         self.aside = [Aside(own) for own in stores]
@@ -135,7 +119,7 @@ class MJoin(OAJoin):
 
     @property
     def strategy(self) -> Strategy:
-        return STRATEGIES[self._cuts.strategy]
+        return STRATEGIES[self.cuts.strategy]
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
@@ -157,11 +141,9 @@ class MJoin(OAJoin):
         keyed = self._on_time(port, rows.in_stream(starts), emit)
         if not len(keyed):
             return
-        missed = self._missed(port, keyed, emit)
+        missed = self._passed_by(port, keyed, self.cuts.value)
         if missed.any():
-            before = self.counts.results
-            self._join(port, self._placed(port, keyed.where(missed)), emit)
-            self.losses.found[port] += self.counts.results - before
+            self._join_missed(port, self._placed(port, keyed.where(missed)), DISORDER, emit)
             keyed = keyed.where(~missed)
         if self._sorted(port):
             self.waiting[port].add(keyed)
@@ -173,31 +155,36 @@ class MJoin(OAJoin):
             return keyed
         return self._without(port, keyed, self._time(port, keyed.rows) < self.low[port], LATE, emit)
 
-    def _missed(self, port: int, keyed: Keyed, emit: Emit) -> Mask:
-        """The rows whose partners may have left a buffer already. Counts and reports them."""
-        cuts, others = self._cuts, [i for i in range(self.ports) if i != port]
-        passed, evicted = (max(of[i] for i in others) for of in (cuts.value, cuts.evicted))
-        time = self._time(port, keyed.rows)
-        missed: Mask = time <= max(passed, evicted)
-        n = int(np.count_nonzero(missed))
-        if n:
-            by_rule = time[missed] <= passed
-            self.losses.missed[port] += n
-            self.losses.disorder += int(np.count_nonzero(by_rule))
-            self.losses.memory += n - int(np.count_nonzero(by_rule))
-            self.report(port, keyed.where(missed).rows, np.where(by_rule, DISORDER, MEMORY), emit)
-        return missed
+    def _passed_by(self, port: int, keyed: Keyed, values: Sequence[int]) -> Mask:
+        """The rows whose value is at most that of another input."""
+        passed = max(value for i, value in enumerate(values) if i != port)
+        return np.asarray(self._time(port, keyed.rows) <= passed, np.bool_)
 
-    def report(self, port: int, rows: pa.Table, reasons: npt.NDArray[np.str_], emit: Emit) -> None:
-        """Emits rows of an input to the late output, with the reason of each. Results of operators are not reported."""
+    def _join_missed(self, port: int, keyed: Keyed, reason: str, emit: Emit) -> None:
+        """Joins rows whose partners may have left a buffer already. Counts and reports them."""
+        before = self.counts.results
+        self._meet(port, keyed, emit)
+        self.losses.note(port, len(keyed), self.counts.results - before, reason)
+        self.report(port, keyed.rows, reason, emit)
+
+    def report(self, port: int, rows: pa.Table, reason: str, emit: Emit) -> None:
+        """Emits rows of an input to the late output, with the reason. Results of other operators are not reported."""
         if self.streams.derived[port]:
             return
         self.counts.late += rows.num_rows
         known, unknown = set(rows.column_names), np.full(rows.num_rows, -1)
         own = rows.select([name for name in self.what.sides[port].schema.names if name in known])
-        emit(Late(late_rows(own, pa.array(reasons.tolist(), pa.string()), unknown, unknown), port))
+        emit(Late(late_rows(own, pa.array([reason] * rows.num_rows, pa.string()), unknown, unknown), port))
 
     def _join(self, port: int, keyed: Keyed, emit: Emit) -> None:
+        """Joins rows. Those whose partners may have been evicted are counted and reported."""
+        missed = self._passed_by(port, keyed, self.cuts.evicted)
+        if missed.any():
+            self._join_missed(port, keyed.where(missed), MEMORY, emit)
+            keyed = keyed.where(~missed)
+        self._meet(port, keyed, emit)
+
+    def _meet(self, port: int, keyed: Keyed, emit: Emit) -> None:
         """Joins rows with all that is in the buffers, and puts them into their own."""
         if len(keyed):
             matched = self._probe(port, keyed, emit)
@@ -231,20 +218,20 @@ class MJoin(OAJoin):
         time = self._time(port, keyed.rows)
         if self._sorted(port):
             return Keyed.of(keyed.rows, keyed.on, time, keyed.code)
-        reached, first = self.streams.monitors[port].first_reaching(time), self._cuts.position[port]
-        kept = time > self._cuts.value[port]
+        reached, first = self.streams.monitors[port].first_reaching(time), self.cuts.position[port]
+        kept = time > self.cuts.value[port]
         at = np.where(kept, np.maximum(reached, first), np.minimum(reached, first - 1))
         return Keyed.of(keyed.rows, keyed.on, at, keyed.code)
 
     def change(self, strategy: Strategy) -> None:
         """Changes the strategy. Rows in the buffers get new positions if the order of delivery changes."""
         moved = strategy.sorts != self.strategy.sorts
-        self._cuts.joined = [self._delivered(port) for port in range(self.ports)]
-        self._cuts.strategy = strategy.name
+        self.cuts.joined = [self._delivered(port) for port in range(self.ports)]
+        self.cuts.strategy = strategy.name
         for port, side in enumerate(self.sides):
             if moved and not self.streams.derived[port]:
                 side.moved(lambda keyed, port=port: self._placed(port, keyed))  # type: ignore[misc]
-                self._cuts.position[port] = NEVER if strategy.sorts else 0
+                self.cuts.position[port] = NEVER if strategy.sorts else 0
 
     # -- progress --------------------------------------------------------------------------------------------------
 
@@ -257,12 +244,12 @@ class MJoin(OAJoin):
             self.advance(emit)
             for side in self.sides:
                 side.parts = []
-            self._cuts.position = [END] * self.ports
+            self.cuts.position = [END] * self.ports
             self._promises.emit({self.what.times[0]: END}, emit)
 
     def end(self, emit: Emit) -> None:
         """Learns what the micro-batch has shown, delivers rows, and cuts the buffers. All its rows have met before."""
-        self.streams.learn(min(self._cuts.value))
+        self.streams.learn(min(self.cuts.value))
         self._starts = [None] * self.ports
         if min(self.low) < END:
             self.advance(emit)
@@ -306,7 +293,7 @@ class MJoin(OAJoin):
         """The largest value of an input that may have joined."""
         if not self._sorted(port):
             return self.streams.reached(port)
-        return max(self.streams.settled(port), self._cuts.joined[port])
+        return max(self.streams.settled(port), self.cuts.joined[port])
 
     def put_aside(self, port: int, ahead: int, least: int, size: int | None = None) -> None:
         """Puts the rows of an input aside that join only later, if there are at least so many (WO: 3 I/O times)."""
@@ -327,7 +314,7 @@ class MJoin(OAJoin):
     def _cut(self, emit: Emit) -> None:
         """Cuts the buffers where no row to come joins any more. Rows that stayed alone are results of outer joins."""
         passed = [self.passed(port) for port in range(self.ports)]
-        cuts = self._cuts
+        cuts = self.cuts
         for i, side in enumerate(self.sides):
             value = cuts.value[i] = max(cuts.value[i], min(passed[j] for j in range(self.ports) if j != i))
             if value > NEVER:
@@ -362,15 +349,13 @@ class MJoin(OAJoin):
         """Lets the smaller half of the waiting rows of an input join before they are known to be in order."""
         due = self.waiting[port].release(self.waiting[port].middle())
         assert due is not None, "half of the rows do not exceed the middle"
-        self._cuts.joined[port] = max(self._cuts.joined[port], int(self._time(port, due.rows).max()))
+        self.cuts.joined[port] = max(self.cuts.joined[port], self.largest(port, due))
         self._join(port, self._placed(port, due), emit)
+        self._cut(emit)
 
-    def evicted(self, port: int, gone: Sequence[Keyed], reason: str, emit: Emit) -> None:
-        """Counts and reports rows that were evicted although partners of theirs may come."""
-        for keyed in gone:
-            self.losses.evicted += len(keyed)
-            self._cuts.evicted[port] = max(self._cuts.evicted[port], int(self._time(port, keyed.rows).max()))
-            self.report(port, keyed.rows, np.full(len(keyed), reason), emit)
+    def largest(self, port: int, keyed: Keyed) -> int:
+        """The largest value of rows."""
+        return int(self._time(port, keyed.rows).max())
 
     # -- bounds ----------------------------------------------------------------------------------------------------
 
@@ -378,7 +363,7 @@ class MJoin(OAJoin):
         """M of a stream: the tuples that its buffer spans, over all shards; of a sorted stream, those of this shard."""
         if self._sorted(port):
             return self.sides[port].live_rows
-        return max(0, self.streams.monitors[port].rows - self._cuts.position[port])
+        return max(0, self.streams.monitors[port].rows - self.cuts.position[port])
 
     def in_memory(self, port: int) -> int:
         """The rows of a stream that this shard has in memory: in its buffer, and waiting to be sorted."""
@@ -411,8 +396,8 @@ class MJoin(OAJoin):
             return f"{self.memory} bytes of rows are in memory, but {self.limit.bytes} are allowed."
         for i, side in enumerate(self.sides):
             name = self.what.sides[i].name
-            if n := side.below(self._cuts.position[i]):
-                return f"{n} rows of {name} are kept before position {self._cuts.position[i]}, where the buffer begins."
+            if n := side.below(self.cuts.position[i]):
+                return f"{n} rows of {name} are kept before position {self.cuts.position[i]}, where the buffer begins."
             if self._tidy and side.live_rows > self.buffer(i):
                 return f"{side.live_rows} rows of {name} are kept in a buffer of {self.buffer(i)}."
             if self._tidy and side.rows > 2 * side.live_rows:
