@@ -226,18 +226,35 @@ def sql(text: str, /, **streams: Any) -> Relation:
     return relation(text, streams, opened)
 
 
-def oblivious_join(relations: Sequence[Relation], on: Any, expect: Expect = None) -> Relation:
-    """An inner join of two relations or more on a key that progresses, without a window.
+def oblivious_join(
+    relations: Sequence[Relation],
+    on: Any,
+    expect: Expect = None,
+    memory: str | int | None = None,
+    how: str = "inner",
+    strategy: str | None = None,
+    ahead: int | None = None,
+) -> Relation:
+    """A join of two relations or more on a key that progresses, without a window.
 
     The buffers are sized by the data: by the disorder that is expected of each stream, or that is measured while the
     query runs. Streams need no declared disorder; disorder=lw.measured() is enough.
 
-    on       the key: a column of all, several, or tuples of names. One column must progress on all relations
-    expect   lw.expect(scrambling=...) of all relations, or one per name of a relation; others are measured
+    on         the key: a column of all, several, or tuples of names. One column must progress on all relations
+    expect     lw.expect(scrambling=...) of all relations, or one per name of a relation; others are measured
+    memory     the bytes that the rows of the join may take in memory, over all shards, as in "64 MB". Within it, the
+               strategy is chosen by the cost model, and changed when the streams change
+    how        inner; of two relations also left, right or full
+    strategy   plain, MSF (rows are sorted first), DBF (rows of a leading stream wait on disk) or Hybrid (both),
+               instead of the choice
+    ahead      the number of rows that DBF reads back before their partners come
 
-    If what is expected holds, no result is lost. Rows of which results may be lost go to the late output.
+    If what is expected holds and the memory is enough, no result is lost. Rows of which results may be lost go to the
+    late output, and the metrics count them by cause.
     """
-    return oblivious_relation(tuple(relations), on, expect)
+    return oblivious_relation(
+        tuple(relations), on, expect=expect, memory=memory, how=how, strategy=strategy, ahead=ahead
+    )
 
 
 def stream(

@@ -163,6 +163,19 @@ class OperatorMetrics:
     state_rows: int = 0
     state_bytes: int = 0
     ended_values: int = 0
+    lost_to_disorder: int = 0
+    """Of a join without a window: rows that came when their partners may have left, because a stream was more scrambled
+    than assumed. They are among the late rows."""
+    lost_to_memory: int = 0
+    """Of a join with a memory limit: rows that came when their partners may have been evicted."""
+    evicted_rows: int = 0
+    """Rows that were evicted because the memory was full."""
+    lost_results: int = 0
+    """The estimated number of results that were lost for both reasons."""
+    aside_rows: int = 0
+    """Rows that wait on disk until their partners come near; they are among the rows of the state."""
+    memory_bytes: int = 0
+    """The bytes of rows in memory, at most, of a join that may have a memory limit."""
     nanoseconds: int = field(default=0, compare=False)
     """Time at work, over all shards: since the start in this process, on Spark in the last micro-batch."""
     over_bound: int = field(default=0, compare=False)
@@ -170,8 +183,10 @@ class OperatorMetrics:
 
 
 SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
+LOST = ("lost_to_disorder", "lost_to_memory", "evicted_rows", "lost_results", "aside_rows", "memory_bytes")
+"""The metrics of joins without a window, in the order of `Lost` of operators/base.py."""
 """The metrics of an operator that are summed over shards, and over operators for the query."""
-MEASURED = ("nanoseconds", "over_bound")
+MEASURED = (*LOST, "nanoseconds", "over_bound")
 """The metrics of an operator that are summed over shards alone."""
 PER_OPERATOR = (*SUMMED, *MEASURED)
 

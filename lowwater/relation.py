@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
 from lowwater.grouped import Grouped, names
+from lowwater.joins.spec import HOW
 from lowwater.model.columns import spelled
 from lowwater.model.report import DisorderReport
 from lowwater.model.text import table_lines
@@ -38,7 +39,7 @@ from lowwater.query.frame import RowFunction
 from lowwater.query.join_options import joined
 from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Project, Union
 from lowwater.query.measured import disorder_report
-from lowwater.query.oblivious_options import Expect, measured_key, oblivious
+from lowwater.query.oblivious_options import measured_key, oblivious
 from lowwater.query.planner import Planned, plan
 from lowwater.query.refuse import refuse_time
 from lowwater.query.refuse_steps import refuse_column, refuse_ending, refuse_function, refuse_selection, refuse_union
@@ -380,8 +381,8 @@ def joined_relation(relations: Sequence[Relation], on: Any, within: Any, how: st
     side = options.pop("side", None)
     if side is not None:
         return _with_side(relations, side, on, within, how, **options)
-    if within is None and how == "inner" and not options and measured_key([r.node for r in relations], on):
-        return oblivious_relation(relations, on, None)
+    if within is None and how in HOW[:4] and not options and measured_key([r.node for r in relations], on):
+        return oblivious_relation(relations, on, how=how)
     node = joined([(r.name, r.node) for r in relations], on, within, how, **options)
     node.refuse()
     return relations[0]._of(node, "_".join(r.name for r in relations))
@@ -401,9 +402,9 @@ def _with_side(relations: Sequence[Relation], side: str, on: Any, within: Any, h
     return made.with_column(side, case).select(*shown, side)
 
 
-def oblivious_relation(relations: Sequence[Relation], on: Any, expect: Expect) -> Relation:
+def oblivious_relation(relations: Sequence[Relation], on: Any, **options: Any) -> Relation:
     """See `lowwater.oblivious_join`."""
     if len(relations) < 2 or not all(isinstance(relation, Relation) for relation in relations):
         raise LowwaterError("oblivious_join() takes a list of two streams or more, as lw.stream() makes them.")
-    node = oblivious([(r.name, r.node) for r in relations], on, expect)
+    node = oblivious([(r.name, r.node) for r in relations], on, **options)
     return relations[0]._of(node, "_".join(r.name for r in relations))

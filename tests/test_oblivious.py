@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.generate.scrambled import Spell, scrambled
-from lowwater.joins.mjoin import SURPRISE, MJoin
+from lowwater.joins.losses import DISORDER
+from lowwater.joins.mjoin import MJoin
 from lowwater.model.scrambling import Scrambling
 from tests.soak import examples
 
@@ -114,7 +115,7 @@ def test_monitored_factors_give_at_least_99_percent() -> None:
     query.finish()
     whole = 110 * 50 // 2 * 8
     assert query.result().num_rows >= 0.992 * whole
-    lost = operators(query)[0].lost
+    lost = operators(query)[0].losses.rows
     assert (query.result().num_rows < whole) <= (lost > 0)
 
 
@@ -126,8 +127,8 @@ def test_rows_beyond_the_expected_factor_are_reported_with_the_reason() -> None:
     assert query.metrics().state_rows == 0
     assert query.push(tables["b"].slice(4), "b").num_rows == 0
     (late,) = query.late_output().to_pylist()
-    assert (late["input"], late["late_reason"], late["b"]) == ("b", SURPRISE, 4)
-    assert (query.metrics().late_rows, query.metrics().dropped_rows, operators(query)[0].lost) == (1, 0, 1)
+    assert (late["input"], late["late_reason"], late["b"]) == ("b", DISORDER, 4)
+    assert (query.metrics().late_rows, query.metrics().dropped_rows, operators(query)[0].losses.rows) == (1, 0, 1)
 
 
 def test_buffer_is_never_above_equation_7_if_the_streams_are_in_step() -> None:

@@ -1,4 +1,4 @@
-"""MJoin without windows: an inner join on a progressing key whose buffers are sized by the data (WO 2.1, 3, 5).
+"""MJoin without windows: a join on a progressing key whose buffers are sized by the data (WO 2.1, 3, 4, 5).
 
 Each input has a FIFO buffer by arrival position. A batch of one input probes the buffers of all others and joins its
 own, so a result comes out when the last of its tuples arrives. At the end of a micro-batch, buffers are cut. With
@@ -17,18 +17,32 @@ paper's bound, and rates and lags need no estimate. If the expected k_j hold, no
 
 k_j is what the user expects, or what the monitor has seen over its horizon, times `MARGIN`. A stream that has shown
 fewer than `WARMUP` tuples cuts no buffer in monitored mode. If a stream turns out more scrambled than that, tuples come
-whose partners may be gone. Each of them is counted and reported as late with the reason; it still joins what is there.
+whose partners may be gone. Each of them is counted and reported as late with the reason (losses.py).
+
+A strategy (strategy.py) changes how rows get to their buffers and which of them stay in memory:
+
+    sorts    rows wait until they are at most a_i, and join in order (sort_first.py). Positions are then values
+    spills   rows that join only later are put aside (aside.py). Let f be the least of the largest values that the
+             other streams have delivered. No result has a value above f, so a row above it can leave the buffer and
+             come again later, as if it arrived then. It is read back when fewer than C rows are between f and it
+
+A stream with rows aside has passed nothing that is aside: a_j is cut at the smallest of these values. Results of a join
+that sorts come in order of their values.
+
+If the multiplicity of each stream is expected, the rows of a key leave when all of them have come. Rows without a
+partner are results of outer joins. They are emitted when their value is at most that of their cut: no partner comes.
 
 A promise of an input (its low-watermark) cuts buffers as well: nothing below it comes any more. Results progress on the
 key at the slowest of these promises, because a result to come contains a tuple to come.
 
-State: the buffers; per input a few hundred numbers. Positions count the tuples of all shards, and every shard has the
-summaries of all runs, so that all shards cut at the same positions.
+State: the buffers, and waiting rows; per input a few thousand numbers. Positions count the tuples of all shards, and
+every shard has the summaries of all runs. With a memory limit, the rows in memory take at most that many bytes at the
+end of every micro-batch (memory_limit.py).
 
 >>> from lowwater.joins.spec import JoinSide, WindowJoin
 >>> from lowwater.operators.base import Batch, ended, taken
 >>> a, b = (JoinSide(name, pa.schema({"t": pa.int64(), name: pa.int64()}), "t", ("t",)) for name in "ab")
->>> join = MJoin(WindowJoin((a, b), (None, None)), (1, 1))
+>>> join = MJoin(WindowJoin((a, b), (None, None)), (Expected(1), Expected(1)))
 >>> taken(join, 0, Batch(pa.table({"t": [1, 3, 2, 4], "a": [10, 30, 20, 40]})))
 []
 >>> [m.rows.to_pylist() for m in taken(join, 1, Batch(pa.table({"t": [2, 1], "b": [7, 8]})))]
@@ -40,58 +54,37 @@ summaries of all runs, so that all shards cut at the same positions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import ceil
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.sorting import offsets
+from lowwater.joins.aside import Aside
+from lowwater.joins.cuts import Cuts
 from lowwater.joins.keyed import Ints, Keyed, Mask
+from lowwater.joins.losses import DISORDER, MEMORY, Losses
+from lowwater.joins.memory_limit import MemoryLimit
 from lowwater.joins.oa_join import LATE, OAJoin
+from lowwater.joins.oblivious_cost import Expected
+from lowwater.joins.positioned import Positioned, laid
+from lowwater.joins.sort_first import SortFirst, in_order
 from lowwater.joins.spec import WindowJoin
-from lowwater.model.columns import whole
-from lowwater.model.monitors import HORIZON, Monitor
-from lowwater.model.punctuation import ALL, Punctuation
-from lowwater.model.scrambling import Scrambling
-from lowwater.model.ticks import END, NEVER, checked
-from lowwater.operators.base import Emit, Late, Payload, PortFacts, batch_of
+from lowwater.joins.strategy import PLAIN, STRATEGIES, Strategy
+from lowwater.joins.streams import Streams
+from lowwater.model.monitors import HORIZON
+from lowwater.model.punctuation import Punctuation
+from lowwater.model.ticks import END, NEVER
+from lowwater.operators.base import Emit, Late, Lost, Payload, PortFacts, batch_of
 from lowwater.operators.late import late_rows
-from lowwater.state.store import NamedTables, Store
+from lowwater.state.store import Store
 
-MARGIN = 1.25
-"""The factor by which a monitored k is enlarged: the next tuple may be the most displaced so far."""
-WARMUP = 100
-"""Tuples that a stream must have shown before its monitored k cuts a buffer."""
-SURPRISE = "the buffers had passed its value: its stream is more scrambled than expected"
-ENDS = 256
-"""The number of ends of micro-batches that are remembered per input."""
-PLACE = 40
-"""Bits of the place in a run; the number of the run is above them."""
-
-
-@dataclass(frozen=True)
-class Positioned(Payload):
-    """Rows of several runs, with positions `run << PLACE | place in the run`, and the summaries of these runs."""
-
-    keyed: Keyed
-    runs: tuple[tuple[int, Scrambling], ...]
-
-
-@dataclass
-class Cuts:
-    """A record of the state: per input, the position and the value below which its buffer was cut."""
-
-    position: list[int] = field(default_factory=list)
-    value: list[int] = field(default_factory=list)
-    ends: list[list[int]] = field(default_factory=list)
-    """Positions at which micro-batches of an input ended. Of older ones every second is forgotten."""
-    lost: int = 0
-    """Tuples that came when partners of theirs may have left."""
+AHEAD = 4096
+"""C: the rows that are read back ahead of their partners, where nothing else is asked for."""
 
 
 class MJoin(OAJoin):
-    """See the module text. `expected` are the scrambling factors, None where one is monitored.
+    """See the module text. `expected` are the characteristics of the inputs, None where they are monitored.
 
     `derived` are the inputs whose rows are results of other operators. Such rows are only counted if they come too late
     for their partners.
@@ -100,89 +93,145 @@ class MJoin(OAJoin):
     def __init__(
         self,
         what: WindowJoin,
-        expected: Sequence[int | None],
+        expected: Sequence[Expected | None],
         derived: Sequence[bool] = (),
         horizon: int = HORIZON,
+        strategy: Strategy | None = None,
+        memory: int | None = None,
+        ahead: int | None = None,
+        shards: int = 1,
         store: Store | None = None,
     ) -> None:
         super().__init__(what, store=store)
-        self.expected = tuple(expected)
-        self._derived = tuple(derived) or (False,) * self.ports
-        self.monitors = [Monitor(horizon) for _ in what.sides]
-        self._cuts = self.store.record("cuts", Cuts([0] * self.ports, [NEVER] * self.ports, [[] for _ in what.sides]))
-        self._slots = self.store.slots("monitors", NamedTables())
-        for port, monitor in enumerate(self.monitors):
-            if str(port) in self._slots:
-                monitor.restore(self._slots[str(port)].value)
-        self.store.settling(self._settle)
-        self._runs: list[list[tuple[int, Scrambling]]] = [[] for _ in what.sides]
+        self.ahead, self.shards = ahead or AHEAD, shards
+        self.limit = None if memory is None else MemoryLimit(memory, strategy is None, ahead is None)
+        none = [NEVER] * self.ports
+        first = Cuts([0] * self.ports, none, list(none), list(none), [[] for _ in what.sides], (strategy or PLAIN).name)
+        self.cuts = self.store.record("cuts", first)
+        self.losses = self.store.record("losses", Losses.of(self.ports))
+        self.streams = Streams(expected, derived, self.low, self.cuts.ends, horizon, self.store)
+        stores = [self.store.at(f"side{i}") for i in range(self.ports)]
+        self.waiting = [SortFirst(partial(self._time, i), own) for i, own in enumerate(stores)]
+        self.aside = [Aside(own) for own in stores]
         self._starts: list[Ints | None] = [None] * self.ports
+        known = [one.multiplicity for one in expected if one is not None and one.multiplicity is not None]
+        self._multiplicities = known if len(known) == self.ports else None
 
-    def _settle(self) -> None:
-        self._learn()
-        if min(self.low) == END:
-            self._slots.clear()
-            return
-        for port, monitor in enumerate(self.monitors):
-            self._slots.put(str(port), monitor.tables())
+    @property
+    def strategy(self) -> Strategy:
+        return STRATEGIES[self.cuts.strategy]
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
     def begin(self, facts: Sequence[PortFacts]) -> None:
         """Learns at which position each run of the micro-batch begins."""
-        self._starts = [m.rows + offsets(one.counts) for m, one in zip(self.monitors, facts, strict=True)]
+        self._starts = [m.rows + offsets(one.counts) for m, one in zip(self.streams.monitors, facts, strict=True)]
 
     def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
         self._tidy = False
-        arrived = rows if isinstance(rows, Positioned) else self._positioned(port, batch_of(rows))
-        self._runs[port] += arrived.runs
-        keyed = self._on_time(port, self._in_stream(port, arrived), emit)
-        if len(keyed):
-            self._report(port, keyed, emit)
-            self._probe(port, keyed, emit)
-            self.sides[port].insert(keyed)
-
-    def _positioned(self, port: int, rows: pa.Table) -> Positioned:
-        """A batch as one run: the next one of this micro-batch."""
-        side, number = self.what.sides[port], len(self._runs[port])
-        keyed, summary = positioned(self.what, port, rows)
-        return Positioned(Keyed.of(keyed[0], side.on, keyed[1] + (number << PLACE)), ((number, summary),))
-
-    def _in_stream(self, port: int, arrived: Positioned) -> Keyed:
-        """The rows with their positions in the stream."""
-        starts, keyed = self._starts[port], arrived.keyed
+        if not isinstance(rows, Positioned):
+            run = laid(self.what, port, batch_of(rows))
+            rows = run.positioned(self.what.sides[port].on, self.streams.runs(port))
+        counts = self.streams.came(port, rows.runs)
+        if rows.nulls is not None:
+            self._nulls(port, rows.nulls, emit)
+        starts = self._starts[port]
         if starts is None:  # nobody has counted the runs: they are numbered as they come
-            starts = self.monitors[port].rows + offsets(np.array([run.rows for _, run in self._runs[port]]))
-        at = starts[keyed.at >> PLACE] + (keyed.at & ((1 << PLACE) - 1))
-        return Keyed(keyed.rows, keyed.on, keyed.code, at)
+            starts = self.streams.monitors[port].rows + offsets(np.array(counts))
+        keyed = self._on_time(port, rows.in_stream(starts), emit)
+        if not len(keyed):
+            return
+        missed = self._passed_by(port, keyed, self.cuts.value)
+        if missed.any():
+            self._join_missed(port, self._placed(port, keyed.where(missed)), DISORDER, emit)
+            keyed = keyed.where(~missed)
+        if self._sorted(port):
+            self.waiting[port].add(keyed)
+        else:
+            self._join(port, keyed, emit)
 
     def _on_time(self, port: int, keyed: Keyed, emit: Emit) -> Keyed:
         if self.low[port] == NEVER or not len(keyed):
             return keyed
         return self._without(port, keyed, self._time(port, keyed.rows) < self.low[port], LATE, emit)
 
-    def _report(self, port: int, keyed: Keyed, emit: Emit) -> None:
-        """Counts and reports the rows whose partners may have left a buffer already."""
-        passed = max(value for i, value in enumerate(self._cuts.value) if i != port)
-        if passed == NEVER:
-            return
-        missed: Mask = self._time(port, keyed.rows) <= passed
-        n = int(np.count_nonzero(missed))
-        if not n:
-            return
-        self._cuts.lost += n
-        if self._derived[port]:
-            return
-        self.counts.late += n
-        known = set(keyed.rows.column_names)
-        own = [name for name in self.what.sides[port].schema.names if name in known]
-        rows, unknown = keyed.rows.filter(pa.array(missed)).select(own), np.full(n, -1)
-        emit(Late(late_rows(rows, pa.array([SURPRISE] * n, pa.string()), unknown, unknown)))
+    def _passed_by(self, port: int, keyed: Keyed, values: Sequence[int]) -> Mask:
+        """The rows whose value is at most that of another input."""
+        passed = max(value for i, value in enumerate(values) if i != port)
+        return np.asarray(self._time(port, keyed.rows) <= passed, np.bool_)
 
-    @property
-    def lost(self) -> int:
-        """Rows so far whose partners may have left a buffer before they came: at most so many lost a result."""
-        return self._cuts.lost
+    def _join_missed(self, port: int, keyed: Keyed, reason: str, emit: Emit) -> None:
+        """Joins rows whose partners may have left a buffer already. Counts and reports them."""
+        before = self.counts.results
+        self._meet(port, keyed, emit)
+        self.losses.note(port, len(keyed), self.counts.results - before, reason)
+        self.report(port, keyed.rows, reason, emit)
+
+    def report(self, port: int, rows: pa.Table, reason: str, emit: Emit) -> None:
+        """Emits rows of an input to the late output, with the reason. Results of other operators are not reported."""
+        if self.streams.derived[port]:
+            return
+        self.counts.late += rows.num_rows
+        known, unknown = set(rows.column_names), np.full(rows.num_rows, -1)
+        own = rows.select([name for name in self.what.sides[port].schema.names if name in known])
+        emit(Late(late_rows(own, pa.array([reason] * rows.num_rows, pa.string()), unknown, unknown), port))
+
+    def _join(self, port: int, keyed: Keyed, emit: Emit) -> None:
+        """Joins rows. Those whose partners may have been evicted are counted and reported."""
+        missed = self._passed_by(port, keyed, self.cuts.evicted)
+        if missed.any():
+            self._join_missed(port, keyed.where(missed), MEMORY, emit)
+            keyed = keyed.where(~missed)
+        self._meet(port, keyed, emit)
+
+    def _meet(self, port: int, keyed: Keyed, emit: Emit) -> None:
+        """Joins rows with all that is in the buffers, and puts them into their own."""
+        if len(keyed):
+            matched = self._probe(port, keyed, emit)
+            self.sides[port].insert(keyed, matched if self.sides[port].flagged else None)
+            self.losses.joined[port] += len(keyed)
+            self._leave(keyed)
+
+    def _leave(self, keyed: Keyed) -> None:
+        """Removes the rows of the keys of a batch of which all rows have come, if their number is expected."""
+        if self._multiplicities is None:
+            return
+        first = keyed.starts[:-1]
+        keys = Keyed(keyed.rows.take(first), keyed.on, keyed.codes, keyed.at[first])
+        came = [side.count(keys) for side in self.sides]
+        whole = np.logical_and.reduce([n >= most for n, most in zip(came, self._multiplicities, strict=True)])
+        if whole.any():
+            for side in self.sides:
+                side.purge(keys.where(whole))
+
+    # -- positions -------------------------------------------------------------------------------------------------
+
+    def _sorted(self, port: int) -> bool:
+        """Whether the rows of an input are sorted before they join, so that positions are values."""
+        return self.strategy.sorts and not self.streams.derived[port]
+
+    def _placed(self, port: int, keyed: Keyed) -> Keyed:
+        """Rows that do not come in order of arrival, at the positions that the current strategy gives them.
+
+        In order of arrival, a row is put where its stream first reached its value, on its side of the cut.
+        """
+        time = self._time(port, keyed.rows)
+        if self._sorted(port):
+            return Keyed.of(keyed.rows, keyed.on, time, keyed.code)
+        reached, first = self.streams.monitors[port].first_reaching(time), self.cuts.position[port]
+        kept = time > self.cuts.value[port]
+        at = np.where(kept, np.maximum(reached, first), np.minimum(reached, first - 1))
+        return Keyed.of(keyed.rows, keyed.on, at, keyed.code)
+
+    def change(self, strategy: Strategy) -> None:
+        """Changes the strategy. Rows in the buffers get new positions if the order of delivery changes."""
+        moved = strategy.sorts != self.strategy.sorts
+        self.cuts.joined = [self._delivered(port) for port in range(self.ports)]
+        self.cuts.strategy = strategy.name
+        for port, side in enumerate(self.sides):
+            if moved and not self.streams.derived[port]:
+                side.moved(lambda keyed, port=port: self._placed(port, keyed))  # type: ignore[misc]
+                self.cuts.position[port] = NEVER if strategy.sorts else 0
 
     # -- progress --------------------------------------------------------------------------------------------------
 
@@ -192,89 +241,165 @@ class MJoin(OAJoin):
             return
         self.low[port] = low
         if min(self.low) == END:
+            self.advance(emit)
             for side in self.sides:
                 side.parts = []
-            self._cuts.position = [END] * self.ports
-            emit(ALL)
-            return
-        self._promises.emit({name: min(self.low) for name in set(self.what.times) if min(self.low) > NEVER}, emit)
+            self.cuts.position = [END] * self.ports
+            self._promises.emit({self.what.times[0]: END}, emit)
 
     def end(self, emit: Emit) -> None:
-        """Learns what the micro-batch has shown, and cuts the buffers. All its rows have met before."""
-        self._learn()
-        for ends, monitor in zip(self._cuts.ends, self.monitors, strict=True):
-            ends.append(monitor.rows)
-            if len(ends) > ENDS:
-                ends[: ENDS // 2] = ends[: ENDS // 2 : 2]
+        """Learns what the micro-batch has shown, delivers rows, and cuts the buffers. All its rows have met before."""
+        self.streams.learn(min(self.cuts.value))
         self._starts = [None] * self.ports
-        passed = [self.passed(port) for port in range(self.ports)]
-        for i, side in enumerate(self.sides):
-            value = min(passed[j] for j in range(self.ports) if j != i)
-            self._cuts.value[i] = max(self._cuts.value[i], value)
-            if self._cuts.value[i] > NEVER:
-                first = self.monitors[i].first_above(self._cuts.value[i])
-                self._cuts.position[i] = max(self._cuts.position[i], first)
-            side.invalidate(self._cuts.position[i], which=False)
+        if min(self.low) < END:
+            self.advance(emit)
+            if self.limit is not None:
+                self.limit.keep(self, emit)
+            self._promise(emit)
+        for side in self.sides:
             side.tidy()
         self._tidy = True
 
-    def _learn(self) -> None:
-        """Hands the monitors the runs that have come, in the order of their numbers."""
-        for monitor, runs in zip(self.monitors, self._runs, strict=True):
-            for _, run in sorted(runs, key=lambda one: one[0]):
-                monitor.learn(run)
-        self._runs = [[] for _ in self.what.sides]
+    def advance(self, emit: Emit) -> None:
+        """Joins the rows that wait no longer and those that are read back, and cuts the buffers after each."""
+        with in_order(emit, self.what.times[0] if self.strategy.sorts else None) as out:
+            for port, waiting in enumerate(self.waiting):
+                due = waiting.release(self.streams.settled(port) if self._sorted(port) else END)
+                if due is not None:
+                    self._join(port, self._placed(port, due), out)
+            self._cut(out)
+            while (next := self._due()) is not None:
+                self._join(next, self._placed(next, self.aside[next].read_back()), out)
+                self._cut(out)
+        if self.strategy.spills:
+            for port in range(self.ports):
+                self.put_aside(port, self.ahead, 2 * self.ahead)
 
-    def scrambling(self, port: int) -> int | None:
-        """k of a stream as the buffers use it: expected, or monitored with its margin; None before it is known."""
-        monitor, expected = self.monitors[port], self.expected[port]
-        if expected is not None:
-            return expected
-        return None if monitor.rows < WARMUP else ceil(MARGIN * monitor.factor)
+    def _due(self) -> int | None:
+        """The input whose rows aside must be read back next: those with the smallest value that is near enough."""
+        due = [(own.least, port) for port, own in enumerate(self.aside) if own.least <= self._near(port, self.ahead)]
+        return min(due)[1] if due and min(due)[0] < END else None
+
+    def _near(self, port: int, ahead: int) -> int:
+        """The value up to which rows of an input can join soon: `ahead` rows beyond all that the others delivered."""
+        if not self.strategy.spills:
+            return END
+        reached = min(self._delivered(j) for j in range(self.ports) if j != port)
+        ranks = self.streams.monitors[port].ranks
+        found = ranks.value(ranks.rank(reached) + ahead) if reached < END else None
+        return END if found is None else max(found, reached)
+
+    def _delivered(self, port: int) -> int:
+        """The largest value of an input that may have joined."""
+        if not self._sorted(port):
+            return self.streams.reached(port)
+        return max(self.streams.settled(port), self.cuts.joined[port])
+
+    def put_aside(self, port: int, ahead: int, least: int, size: int | None = None) -> None:
+        """Puts the rows of an input aside that join only later, if there are at least so many (WO: 3 I/O times)."""
+        near = self._near(port, ahead)
+        if near == END:
+            return
+
+        def beyond(keyed: Keyed) -> Mask:
+            return np.asarray(self._time(port, keyed.rows) > near, np.bool_)
+
+        side = self.sides[port]
+        if self.shards * sum(int(np.count_nonzero(beyond(p.keyed) & p.live)) for p in side.parts) < max(1, least):
+            return
+        taken = Keyed.merged(side.take_where(beyond))[0]
+        self.losses.joined[port] -= len(taken)
+        self.aside[port].put(taken, self._time(port, taken.rows), max(1, self.ahead // self.shards), size)
+
+    def _cut(self, emit: Emit) -> None:
+        """Cuts the buffers where no row to come joins any more. Rows that stayed alone are results of outer joins."""
+        passed = [self.passed(port) for port in range(self.ports)]
+        cuts = self.cuts
+        for i, side in enumerate(self.sides):
+            value = cuts.value[i] = max(cuts.value[i], min(passed[j] for j in range(self.ports) if j != i))
+            if value > NEVER:
+                first = min(value + 1, END) if self._sorted(i) else self.streams.monitors[i].first_above(value)
+                cuts.position[i] = max(cuts.position[i], first)
+            if side.flagged:
+                self._settle_alone(i, value, emit)
+            side.invalidate(cuts.position[i], which=False)
+
+    def _settle_alone(self, port: int, value: int, emit: Emit) -> None:
+        """Emits the rows up to a value that have found no partner, and removes them."""
+        for part in self.sides[port].parts:
+            assert part.matched is not None
+            rows = np.flatnonzero(part.live & ~part.matched & (self._time(port, part.keyed.rows) <= value))
+            if len(rows):
+                part.end(rows)
+                self._alone(port, part.keyed.rows, rows, part.keyed.at[rows], emit)
+
+    def _promise(self, emit: Emit) -> None:
+        """No result below the slowest promise comes: it has a tuple to come, or is a row that is not proven alone."""
+        low = min(self.low)
+        if low > NEVER:
+            self._promises.emit(dict.fromkeys(self.what.times, low), emit)
 
     def passed(self, port: int) -> int:
-        """The largest value that no later tuple of a stream has, by its k and by its promises."""
-        k, low = self.scrambling(port), self.low[port]
-        if low == END:
-            return END
-        reached = None if k is None else self.monitors[port].reached(self._settled(port, k) - 1)
-        return max(NEVER if reached is None else reached, low - 1 if low > NEVER else NEVER)
+        """The largest value that no row of a stream has that is still to join."""
+        return min(self.streams.settled(port), self.aside[port].least - 1 if self.aside[port].pieces else END)
 
-    def _settled(self, port: int, k: int) -> int:
-        """N - k. The results of other operators come in any order within a micro-batch, and an expected k is about the
-        order in which single tuples would have produced them. Both orders agree at the ends of micro-batches."""
-        n = self.monitors[port].rows - k
-        if not self._derived[port] or self.expected[port] is None:
-            return n
-        return max((end for end in self._cuts.ends[port] if end <= n), default=0)
+    # -- the limit -------------------------------------------------------------------------------------------------
+
+    def hurry(self, port: int, emit: Emit) -> None:
+        """Lets the smaller half of the waiting rows of an input join before they are known to be in order."""
+        due = self.waiting[port].release(self.waiting[port].middle())
+        assert due is not None, "half of the rows do not exceed the middle"
+        self.cuts.joined[port] = max(self.cuts.joined[port], self.largest(port, due))
+        self._join(port, self._placed(port, due), emit)
+        self._cut(emit)
+
+    def largest(self, port: int, keyed: Keyed) -> int:
+        """The largest value of rows."""
+        return int(self._time(port, keyed.rows).max())
+
+    # -- bounds ----------------------------------------------------------------------------------------------------
 
     def buffer(self, port: int) -> int:
-        """M of a stream: the tuples, over all shards, that its buffer spans."""
-        return max(0, self.monitors[port].rows - self._cuts.position[port])
+        """M of a stream: the tuples that its buffer spans, over all shards; of a sorted stream, those of this shard."""
+        if self._sorted(port):
+            return self.sides[port].live_rows
+        return max(0, self.streams.monitors[port].rows - self.cuts.position[port])
+
+    def in_memory(self, port: int) -> int:
+        """The rows of a stream that this shard has in memory: in its buffer, and waiting to be sorted."""
+        return self.sides[port].live_rows + self.waiting[port].rows
+
+    @property
+    def memory(self) -> int:
+        """The bytes of all rows in memory and of their index, at most. Rows that are put aside take none."""
+        return sum(side.memory for side in self.sides) + sum(waiting.memory for waiting in self.waiting)
+
+    @property
+    def rows(self) -> int:
+        return super().rows + sum(one.rows for one in self.waiting) + sum(one.rows for one in self.aside)
+
+    @property
+    def lost(self) -> Lost:
+        waiting = [side.live_rows for side in self.sides]
+        return Lost(
+            self.losses.disorder,
+            self.losses.memory,
+            self.losses.evicted,
+            self.losses.estimate(self.counts.results, waiting),
+            sum(own.rows for own in self.aside),
+            self.memory,
+        )
 
     def excess(self) -> str | None:
-        """Checks that a buffer holds nothing before its cut, and no more rows than it spans."""
+        """Checks that a buffer holds nothing before its cut, no more rows than it spans, and not too many bytes."""
+        if self._tidy and self.limit is not None and self.memory > self.limit.bytes:
+            return f"{self.memory} bytes of rows are in memory, but {self.limit.bytes} are allowed."
         for i, side in enumerate(self.sides):
             name = self.what.sides[i].name
-            if n := side.below(self._cuts.position[i]):
-                return f"{n} rows of {name} are kept before position {self._cuts.position[i]}, where the buffer begins."
+            if n := side.below(self.cuts.position[i]):
+                return f"{n} rows of {name} are kept before position {self.cuts.position[i]}, where the buffer begins."
             if self._tidy and side.live_rows > self.buffer(i):
                 return f"{side.live_rows} rows of {name} are kept in a buffer of {self.buffer(i)}."
             if self._tidy and side.rows > 2 * side.live_rows:
                 return f"{side.rows} rows of {name} are stored, but only {side.live_rows} are in the buffer."
         return None
-
-
-def positioned(what: WindowJoin, port: int, rows: pa.Table) -> tuple[tuple[pa.Table, Ints], Scrambling]:
-    """((rows, their places in the run), summary) of a run in order of arrival. Rows with a null in their key join
-    nothing and are left out; they have a place."""
-    side = what.sides[port]
-    time = checked(side.ticks.encode(whole(rows.column(side.time))), side.time)
-    place = np.arange(rows.num_rows)
-    known = np.ones(rows.num_rows, np.bool_)
-    for name in side.on:
-        if rows.column(name).null_count:
-            known &= whole(rows.column(name)).is_valid().to_numpy(zero_copy_only=False)
-    if not known.all():
-        rows, place = rows.filter(pa.array(known)), place[known]
-    return (rows, place), Scrambling.of(time).thinned()

@@ -10,19 +10,23 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.keyed import Ints, Keyed
-from lowwater.joins.mjoin import MARGIN, PLACE, MJoin, Positioned, positioned
-from lowwater.joins.oblivious_cost import Characteristics, buffer
+from lowwater.joins.mjoin import AHEAD, MJoin
+from lowwater.joins.oblivious_cost import Characteristics, Expected, buffer, memory
+from lowwater.joins.part import INDEX
+from lowwater.joins.positioned import PLACE, Positioned, laid
 from lowwater.joins.spec import WindowJoin
+from lowwater.joins.strategy import PLAIN, Strategy
+from lowwater.joins.streams import MARGIN
 from lowwater.joins.window_join import pinned_columns, sorted_by
+from lowwater.model.monitors import Summary
 from lowwater.model.routing import route as routed
-from lowwater.model.scrambling import Scrambling
 from lowwater.model.words import listed, rows
 from lowwater.operators.base import Message, Operator
 from lowwater.operators.layout import Laying, Layout, Tables
 from lowwater.operators.spec import Need, OperatorSpec
 from lowwater.state.store import Store
 
-SUMMARY = "of the run "
+SUMMARY, NULLS = "of the run ", "rows without a key"
 
 
 @dataclass(frozen=True)
@@ -35,20 +39,22 @@ class PositionedLayout(Layout):
     route: tuple[str, ...] | None
 
     def open(self, shards: int, late: bool, home: int = 0) -> PositionedLaying:
-        return PositionedLaying(self, shards)
+        return PositionedLaying(self, shards, home)
 
     def messages(self, runs: Sequence[tuple[int, Tables]]) -> Iterator[Message]:
-        summaries, parts = [], [self._none()]
+        summaries, parts, nulls = [], [self._none()], []
         for number, tables in runs:
             own = {name.removeprefix(SUMMARY): table for name, table in tables.items() if name.startswith(SUMMARY)}
             if own:
-                summaries.append((number, Scrambling.of_tables(own)))
+                summaries.append((number, Summary.of_tables(own)))
+            if NULLS in tables:
+                nulls.append(tables[NULLS])
             if "keyed" in tables:
                 keyed = Keyed.of_tables(tables)
                 parts.append(Keyed(keyed.rows, keyed.on, keyed.code, keyed.at + (number << PLACE)))
         if summaries:
             merged = Keyed.merged(parts[1:])[0] if len(parts) > 2 else parts[-1]
-            yield Positioned(merged, tuple(summaries))
+            yield Positioned(merged, tuple(summaries), pa.concat_tables(nulls) if nulls else None)
 
     def _none(self) -> Keyed:
         side = self.what.sides[self.side]
@@ -58,8 +64,8 @@ class PositionedLayout(Layout):
 class PositionedLaying(Laying):
     """Collects the rows of a run and lays them out per shard."""
 
-    def __init__(self, layout: PositionedLayout, shards: int) -> None:
-        self._layout, self._shards = layout, shards
+    def __init__(self, layout: PositionedLayout, shards: int, home: int) -> None:
+        self._layout, self._shards, self._home = layout, shards, home
         self._rows: list[pa.Table] = []
 
     def take(self, rows: pa.Table, time: Ints | None = None) -> None:
@@ -69,10 +75,12 @@ class PositionedLaying(Laying):
         if not self._rows:
             return [{} for _ in range(self._shards)]
         layout = self._layout
-        (rows, place), summary = positioned(layout.what, layout.side, pa.concat_tables(self._rows).combine_chunks())
-        disorder = {f"{SUMMARY}{name}": table for name, table in summary.tables().items()}
-        parts = self._parts(rows, place)
-        return [{**disorder, **(part.tables() if len(part) else {})} for part in parts]
+        run = laid(layout.what, layout.side, pa.concat_tables(self._rows).combine_chunks())
+        summary = {f"{SUMMARY}{name}": table for name, table in run.summary.tables().items()}
+        found = [{**summary, **(part.tables() if len(part) else {})} for part in self._parts(run.rows, run.place)]
+        if run.nulls is not None:
+            found[self._home][NULLS] = run.nulls
+        return found
 
     def _parts(self, rows: pa.Table, place: Ints) -> list[Keyed]:
         layout = self._layout
@@ -89,10 +97,15 @@ class ObliviousSpec(OperatorSpec):
     """A join without windows. `expected` has the characteristics of each input, None where they are monitored."""
 
     what: WindowJoin
-    expected: tuple[Characteristics | None, ...]
+    expected: tuple[Expected | None, ...]
     derived: tuple[bool, ...]
     kept: tuple[tuple[str, ...], ...]
     """The columns of each side that are shuffled and kept."""
+    memory: int | None = None
+    """The bytes that rows may take in memory, over all shards."""
+    strategy: Strategy | None = None
+    """The strategy that the user asks for; None: the cost model chooses if there is a memory limit."""
+    ahead: int | None = None
     name = "MJoin"
 
     @property
@@ -110,8 +123,16 @@ class ObliviousSpec(OperatorSpec):
         return PositionedLayout(self.what, port, self.kept[port], route)
 
     def open(self, store: Store, shards: int) -> Operator:
-        factors = [None if one is None else one.scrambling for one in self.expected]
-        return MJoin(self.what, factors, self.derived, store=store)
+        return MJoin(
+            self.what,
+            self.expected,
+            self.derived,
+            strategy=self.strategy,
+            memory=None if self.memory is None else self.memory // shards,
+            ahead=self.ahead,
+            shards=shards,
+            store=store,
+        )
 
     def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
         """The routing columns under the names of the results."""
@@ -133,12 +154,13 @@ class ObliviousSpec(OperatorSpec):
 
     @property
     def title(self) -> str:
-        return f"MJoin  inner, without a window, of {listed([side.name for side in self.what.sides])}"
+        return f"MJoin  {self.what.how}, without a window, of {listed([side.name for side in self.what.sides])}"
 
     def lines(self) -> list[tuple[str, str]]:
         what = self.what
         columns = zip(*(side.on for side in what.sides), strict=True)
         on = [" = ".join(f"{s.name}.{n}" for s, n in zip(what.sides, names, strict=True)) for names in columns]
+        once = all(one is not None and one.multiplicity is not None for one in self.expected)
         return [
             ("on", ", ".join(on)),
             (
@@ -146,7 +168,9 @@ class ObliviousSpec(OperatorSpec):
                 f"{what.sides[0].time} progresses on all inputs, so tuples without a partner to come can leave",
             ),
             *(("assumes", self._assumed(i)) for i in range(self.ports)),
+            *([("leaves", "the rows of a key, when as many as expected have come on all inputs")] if once else []),
             *(("state", f"{side.name}: {self._bound(i)}") for i, side in enumerate(what.sides)),
+            *self._limits(),
         ]
 
     def _assumed(self, i: int) -> str:
@@ -156,11 +180,59 @@ class ObliviousSpec(OperatorSpec):
         whence = "by Theorem 3.1" if self.derived[i] else "as expected"
         return f"{name}: scrambling factor at most {expected.scrambling:,}, {whence}"
 
+    def _known(self) -> list[Characteristics]:
+        """The characteristics of all inputs, if they are expected; an empty list otherwise."""
+        known = [one.assumed for one in self.expected if one is not None]
+        return known if len(known) == self.ports else []
+
     def _bound(self, i: int) -> str:
         """The expected buffer: Equation 8 without lag, if all inputs have expected characteristics."""
-        known = [one for one in self.expected if one is not None]
         kept = "the tuples behind the first that a partner to come can have"
-        if len(known) < self.ports:
+        known = self._known()
+        if not known:
             return kept
         most = rows(round(buffer(known, i, [0] * self.ports)))
         return f"{kept}: at most {most} and the lag, if rates are as expected"
+
+    def _limits(self) -> list[tuple[str, str]]:
+        """The expected memory, the limit, and how the join keeps to it."""
+        found = []
+        known, widths = self._known(), [width(side.schema, self.kept[i]) for i, side in enumerate(self.what.sides)]
+        if known:
+            strategy = (self.strategy or PLAIN).name
+            each = [memory(strategy, known, i, [0] * self.ports, self.ahead or AHEAD).total for i in range(self.ports)]
+            size = sum(n * of for n, of in zip(each, widths, strict=True))
+            found.append(("memory", f"about {_size(size)} are expected, if the streams are in step"))
+        if self.strategy is not None:
+            found.append(("strategy", f"{self.strategy.name}, as asked for: {EXPLAINED[self.strategy.name]}"))
+        if self.memory is not None:
+            found.append(("limit", f"{_size(self.memory)} of rows in memory, divided by the shards"))
+            if self.strategy is None:
+                found.append(("strategy", "plain while it fits, else DBF, MSF or Hybrid, by the cost model"))
+            found.append(("loses", "the oldest rows if no strategy fits; they are counted and go to the late output"))
+        return found
+
+
+EXPLAINED = {
+    "plain": "rows join when they come",
+    "MSF": "rows join in order, when no smaller one can come",
+    "DBF": "rows of a leading stream wait on disk for the others",
+    "Hybrid": "rows are sorted first, and those of a leading stream wait on disk for the others",
+}
+
+
+def width(schema: pa.Schema, columns: Sequence[str]) -> int:
+    """The bytes of a row in memory, index included; texts and nested values count as 32 bytes."""
+    types = [schema.field(name).type for name in columns]
+    return INDEX + sum(-(-type.bit_width // 8) if is_fixed(type) else 32 for type in types)
+
+
+def is_fixed(type: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(type) or pa.types.is_decimal(type))
+
+
+def _size(bytes: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if bytes >= size:
+            return f"{bytes / size:.3g} {unit}"
+    return f"{bytes:.0f} bytes"

@@ -31,8 +31,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-STRATEGIES = ("plain", "MSF", "DBF", "Hybrid")
-
 
 @dataclass(frozen=True)
 class Characteristics:
@@ -41,6 +39,27 @@ class Characteristics:
     scrambling: int
     rate: float = 1.0
     multiplicity: int = 1
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a user expects of a stream: k, r, and Mul if it is known."""
+
+    scrambling: int
+    rate: float = 1.0
+    multiplicity: int | None = None
+
+    @property
+    def known(self) -> Characteristics | None:
+        """The characteristics, if all of them are known."""
+        if self.multiplicity is None:
+            return None
+        return Characteristics(self.scrambling, self.rate, self.multiplicity)
+
+    @property
+    def assumed(self) -> Characteristics:
+        """The characteristics, with a multiplicity of 1 where none is known. Only strategies that sort depend on it."""
+        return Characteristics(self.scrambling, self.rate, self.multiplicity or 1)
 
 
 def synchronized_buffer(one: Characteristics, other: Characteristics) -> float:
@@ -87,7 +106,7 @@ def memory(strategy: str, streams: Sequence[Characteristics], i: int, lags: Sequ
     """The tuples of S_i in memory under a strategy (WO 4). `ahead` is C.
 
     >>> streams = [Characteristics(100, 50, 2), Characteristics(40, 25, 3)]
-    >>> [memory(strategy, streams, 0, [0, 500], ahead=10).total for strategy in STRATEGIES]
+    >>> [memory(one, streams, 0, [0, 500], ahead=10).total for one in ("plain", "MSF", "DBF", "Hybrid")]
     [680.0, 608.0, 190.0, 118.0]
     """
     one, others = streams[i], [(j, other) for j, other in enumerate(streams) if j != i]

@@ -18,6 +18,13 @@ from lowwater.model.columns import whole
 from lowwater.state.store import Entry, Slots
 
 Flags = dict[str, Mask]
+INDEX = 48
+"""Bytes per row of code, position and everything that is derived from them for searching, at most (keyed.py)."""
+
+
+def memory_of(bytes: int, rows: int) -> int:
+    """The bytes of rows in memory, at most."""
+    return int(bytes) + INDEX * rows
 
 
 class Part:
@@ -60,6 +67,11 @@ class Part:
     @property
     def bytes(self) -> int:
         return int(self.keyed.rows.nbytes) if self.entry is None else self.entry.size
+
+    @property
+    def memory(self) -> int:
+        """The bytes of rows and index in memory, at most."""
+        return memory_of(self.bytes, len(self))
 
     @property
     def gone(self) -> int:

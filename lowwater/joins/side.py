@@ -28,6 +28,7 @@ FANOUT = 8
 """The number of parts of similar size that are merged into one."""
 LARGEST = SEGMENT
 """Parts with more bytes than this are not merged, because one micro-batch has to do the whole merge."""
+NUMBER = "__lw_number"
 CUT = 8
 """A part that is not written yet is reduced to its live rows if more than one row in `CUT` has been removed."""
 
@@ -157,6 +158,13 @@ class Side:
             held[which[part.live[rows]]] = True
         return held
 
+    def count(self, values: Keyed) -> Ints:
+        """The number of live rows of each value on this side."""
+        found = np.zeros(len(values), np.int64)
+        for part, which, rows in self._rows_of(values):
+            found += np.bincount(which[part.live[rows]], minlength=len(values))
+        return found
+
     def last(self, values: Keyed, none: int) -> Ints:
         """For each value, the largest position of its live rows on this side, or `none` if it has no live row."""
         most = np.full(len(values), none)
@@ -201,6 +209,43 @@ class Side:
             others = [part for part, size in zip(self.parts, sizes, strict=True) if size != min(full)]
             kept = [part.kept() for part in some if part.gone < len(part)]
             self.parts = [*others, *([merged(kept)] if kept else [])]
+
+    def take_where(self, wanted: Callable[[Keyed], Mask]) -> list[Keyed]:
+        """Removes the live rows that are wanted, together with their bytes, and returns them."""
+        taken, parts = [], []
+        for part in self.parts:
+            mask = wanted(part.keyed) & part.live
+            if not mask.any():
+                parts.append(part)
+                continue
+            taken.append(part.keyed.where(mask))
+            rest = part.live & ~mask
+            if rest.any():
+                parts.append(Part(part.keyed.where(rest), None if part.matched is None else part.matched[rest]))
+        self.parts = parts
+        return taken
+
+    def moved(self, placed: Callable[[Keyed], Keyed]) -> None:
+        """Gives all live rows new positions. The flags of rows follow them."""
+        self.compact()
+        self.parts = [self._moved(part, placed) for part in self.parts]
+
+    def _moved(self, part: Part, placed: Callable[[Keyed], Keyed]) -> Part:
+        if part.matched is None:
+            return Part(placed(part.keyed))
+        numbered = part.keyed.rows.append_column(NUMBER, pa.array(np.arange(len(part))))
+        keyed = placed(Keyed(numbered, part.keyed.on, part.keyed.code, part.keyed.at))
+        order = whole(keyed.rows.column(NUMBER)).to_numpy()
+        return Part(Keyed(keyed.rows.drop_columns([NUMBER]), keyed.on, keyed.code, keyed.at), part.matched[order])
+
+    def compact(self) -> None:
+        """Drops the bytes of all removed rows."""
+        self.parts = [part.kept() for part in self.parts if part.gone < len(part)]
+
+    @property
+    def memory(self) -> int:
+        """The bytes of all stored rows and their index in memory, at most."""
+        return sum(part.memory for part in self.parts)
 
     def below(self, bound: int) -> int:
         """The number of live rows with a position below `bound`."""

@@ -14,7 +14,7 @@ from lowwater.declare import open_stream
 from lowwater.errors import LowwaterError
 from lowwater.language import trees
 from lowwater.language.secrets import VARIABLE, is_secret
-from lowwater.query.disorder import Disorder, delay, delay_rows, idle, learned, ordered, punctuated
+from lowwater.query.disorder import Disorder, delay, delay_rows, idle, learned, measured, ordered, punctuated
 from lowwater.query.frame import Frame
 from lowwater.query.window import rows_of
 from lowwater.relation import Relation
@@ -173,6 +173,8 @@ def _disorder(tree: trees.Disorder | None) -> Disorder | None:
     kind = tree.args["kind"]
     if kind == "ordered":
         return ordered()
+    if kind == "measured":
+        return measured()
     if kind == "learned":
         return learned(*(_number(one.this) for one in tree.args.get("settings") or []))
     if kind == "punctuated":

@@ -18,6 +18,7 @@ from lowwater.language.bands import Band, band_of
 from lowwater.language.inputs import Input, join_windows, waits_of
 from lowwater.language.names import Field, Scope, about, identifier, refused, text_of
 from lowwater.query.logical import Join
+from lowwater.query.logical.oblivious_join import ObliviousJoin
 from lowwater.relation import Relation, joined_relation
 
 
@@ -195,7 +196,7 @@ def _wrapped(text: str) -> str:
 def _scope(relation: Relation, inputs: Sequence[Input]) -> Scope:
     """The names behind a join: each input's columns, under the names that the join gives them."""
     node = relation.node
-    assert isinstance(node, Join)
+    assert isinstance(node, Join | ObliviousJoin)
     what = node.plain
     columns = what.columns
     fields = []

@@ -139,6 +139,8 @@ class StatementParser(ClauseParser):
     def _disorder(self) -> Any:
         if self._word("ORDERED"):
             return self.expression(trees.Disorder(kind="ordered"))
+        if self._word("MEASURED"):
+            return self.expression(trees.Disorder(kind="measured"))
         if self._word("LEARNED"):
             settings = []
             if self._match(TokenType.L_PAREN):

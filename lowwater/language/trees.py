@@ -98,7 +98,7 @@ class Ordered(exp.Expression):
 
 
 class Disorder(exp.Expression):
-    """How late rows can be: ORDERED, a length, LEARNED, or PUNCTUATED BY."""
+    """How late rows can be: ORDERED, MEASURED, a length, LEARNED, or PUNCTUATED BY."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "kind": True,

@@ -89,6 +89,8 @@ def _disorder(self: Any, node: trees.Disorder) -> str:
     kind = node.args["kind"]
     if kind == "ordered":
         return "ORDERED"
+    if kind == "measured":
+        return "DISORDER MEASURED"
     if kind == "learned":
         settings = ", ".join(self.sql(one) for one in node.args.get("settings") or [])
         return f"DISORDER LEARNED({settings})" if settings else "DISORDER LEARNED"

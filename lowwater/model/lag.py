@@ -27,8 +27,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from lowwater.model.scrambling import Ints
+from lowwater.model.scrambling import NONE, Ints
 
 POINTS = 4096
 """The largest number of values in a rank function that travels or is kept."""
@@ -40,15 +41,23 @@ class Ranks:
 
     values: Ints
     upto: Ints
+    most: Ints
+    """For each step, the largest number of tuples with one value; of values in several thinned runs, rounded down."""
 
     @staticmethod
     def of(values: Ints) -> Ranks:
-        distinct, counts = np.unique(values, return_counts=True)
-        return Ranks(distinct, np.cumsum(counts))
+        ordered = np.sort(values)
+        last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) if len(ordered) else NONE
+        return Ranks(ordered[last], last + 1, np.diff(last, prepend=-1))
 
     @property
     def rows(self) -> int:
         return int(self.upto[-1]) if len(self.upto) else 0
+
+    @property
+    def multiplicity(self) -> int:
+        """The largest number of tuples with one value (WO 3.2)."""
+        return int(self.most.max(initial=0))
 
     def rank(self, value: int) -> int:
         """F(value): the number of tuples with at most this value; of thinned ranks, rounded down."""
@@ -65,8 +74,13 @@ class Ranks:
         """The ranks of several runs together."""
         values = np.concatenate([part.values for part in parts])
         counts = np.concatenate([np.diff(part.upto, prepend=0) for part in parts])
-        distinct, group = np.unique(values, return_inverse=True)
-        return Ranks(distinct, np.cumsum(np.bincount(group, counts, len(distinct)).astype(np.int64)))
+        order = np.argsort(values, kind="stable")
+        values, counts = values[order], counts[order]
+        most = np.concatenate([part.most for part in parts])[order]
+        first = np.flatnonzero(np.append(True, values[1:] != values[:-1])) if len(values) else NONE
+        if not len(first):
+            return Ranks(NONE, NONE, NONE)
+        return Ranks(values[first], np.cumsum(np.add.reduceat(counts, first)), np.add.reduceat(most, first))
 
     def thinned(self, points: int = POINTS) -> Ranks:
         """At most so many values: every m-th, and the last."""
@@ -74,7 +88,20 @@ class Ranks:
         if n <= points:
             return self
         at = np.unique(np.append(np.arange(1, points) * n // points, n)) - 1
-        return Ranks(self.values[at], self.upto[at])
+        most = np.maximum.reduceat(self.most, np.append(0, at[:-1] + 1))
+        return Ranks(self.values[at], self.upto[at], most)
+
+    def since(self, value: int) -> Ranks:
+        """The ranks of larger values. Those of smaller values are one step."""
+        first = int(np.searchsorted(self.values, value, "right")) - 1
+        return self if first <= 0 else Ranks(self.values[first:], self.upto[first:], self.most[first:])
+
+    def table(self) -> pa.Table:
+        return pa.table({"value": self.values, "upto": self.upto, "most": self.most})
+
+    @staticmethod
+    def of_table(table: pa.Table) -> Ranks:
+        return Ranks(*(np.asarray(table.column(name).to_numpy(), np.int64) for name in ("value", "upto", "most")))
 
 
 def lag(rows_i: int, ranks_i: Ranks, rows_j: int, ranks_j: Ranks) -> int:

@@ -55,9 +55,13 @@ class Reduced(Payload):
 
 @dataclass(frozen=True)
 class Late(Payload):
-    """Rows that violate an earlier punctuation: the columns of the port's input, and behind them those of late.py."""
+    """Rows that violate an earlier punctuation: the columns of the port's input, and behind them those of late.py.
+
+    `port` is set where rows of several ports are reported, at the end of a micro-batch.
+    """
 
     rows: pa.Table
+    port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,23 @@ class Counts:
     results: int = 0
     discarded: int = 0
     """Rows of a join that needed no keeping."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What a join without a window may have lost so far, and how it keeps to its memory."""
+
+    disorder: int = 0
+    """Rows that came when their partners may have left, because their stream is more scrambled than assumed."""
+    memory: int = 0
+    """Rows that came when their partners may have been evicted."""
+    evicted: int = 0
+    results: int = 0
+    """The estimated number of lost results."""
+    aside: int = 0
+    """Rows that are on disk now."""
+    bytes: int = 0
+    """The bytes of rows in memory now, at most."""
 
 
 @dataclass
@@ -214,6 +235,11 @@ class Operator(ABC):
 
     def held(self) -> Held:
         return Held(self.rows, self.store.bytes)
+
+    @property
+    def lost(self) -> Lost:
+        """What may be lost, of an operator that can lose results."""
+        return Lost()
 
     def excess(self) -> str | None:
         """A sentence if more is kept than the operator's bound on state allows, and None otherwise.

@@ -19,13 +19,13 @@ late rows as tables. Messages for later stages (crossing.py) are returned at the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.pwjoin import UNGRAMMATICAL
-from lowwater.metrics import Metrics, OperatorMetrics
+from lowwater.metrics import LOST, Metrics, OperatorMetrics
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER, Ticks
 from lowwater.operators.base import Batch, Ended, Late, Message, Operator, PortFacts, StreamProperties
@@ -254,7 +254,11 @@ class Graph:
     def _emitted(self, number: int, message: Message) -> None:
         """Passes a message that an operator has emitted to all operators that read it."""
         if isinstance(message, Late):
+            before = self._current
+            if message.port is not None:
+                self._current = next((e for e in self.entries.values() if e.reader == (number, message.port)), before)
             self._late(message.rows, self.plan.operators[number].label)
+            self._current = before
             return
         for e, edge in self._next[number]:
             if edge.crosses:
@@ -326,8 +330,9 @@ class Graph:
                     held.rows,
                     held.bytes,
                     operator.remembered,
-                    self._activity.nanoseconds.get(number, 0),
-                    int(number in over_bound),
+                    nanoseconds=self._activity.nanoseconds.get(number, 0),
+                    over_bound=int(number in over_bound),
+                    **dict(zip(LOST, astuple(operator.lost), strict=True)),
                 )
             )
         ticks = [Ticks(e.schema.field(i.time).type) for e, i in self._inputs_read()]

@@ -36,12 +36,15 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
-import pyarrow as pa
 
+from lowwater.state.codec import Cache, Codec, Files, NamedTables, NoCache, OneTable
 from lowwater.state.segments import hash_of, pack, unpack
+
+__all__ = ["Cache", "Changes", "Codec", "Entry", "NamedTables", "NoCache", "OneTable", "Saved", "Slots", "Store"]
 
 SEGMENT = 32 << 20
 """The largest size of a segment in bytes. A larger value is cut into several segments."""
@@ -52,52 +55,6 @@ Key = tuple[str, str]
 """The path of an entry and the id of a segment."""
 Read = Callable[[str, str], bytes | memoryview]
 _UNREAD: Any = object()
-
-
-class Codec(Protocol[T]):
-    """Turns a value into named tables, and back."""
-
-    def encode(self, value: T) -> dict[str, pa.Table]: ...
-
-    def decode(self, tables: dict[str, pa.Table]) -> T: ...
-
-
-class OneTable:
-    """The codec of a table."""
-
-    def encode(self, value: pa.Table) -> dict[str, pa.Table]:
-        return {"rows": value}
-
-    def decode(self, tables: dict[str, pa.Table]) -> pa.Table:
-        return tables["rows"]
-
-
-class NamedTables:
-    """The codec of a value that consists of named tables already."""
-
-    def encode(self, value: dict[str, pa.Table]) -> dict[str, pa.Table]:
-        return value
-
-    def decode(self, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-        return tables
-
-
-class Cache(Protocol):
-    """Decoded values by path and id."""
-
-    def get(self, path: str, id: str, size: int, load: Callable[[], object]) -> object: ...
-
-    def put(self, path: str, id: str, size: int, value: object) -> None: ...
-
-
-class NoCache:
-    """Caches nothing. An entry keeps its decoded value as long as its store lives."""
-
-    def get(self, path: str, id: str, size: int, load: Callable[[], object]) -> object:
-        return load()
-
-    def put(self, path: str, id: str, size: int, value: object) -> None:
-        return None
 
 
 @dataclass(frozen=True)
@@ -120,6 +77,7 @@ class Entry(Generic[T]):
         self._at = at
         self._value = value
         self._data: bytes | None = None
+        self._file: Path | None = None
         self._id: str | None = None
         self._size = 0
 
@@ -129,9 +87,12 @@ class Entry(Generic[T]):
 
     @property
     def value(self) -> T:
-        if self._value is _UNREAD:
-            self._value = self._owner._fetched(self)
-        return self._value
+        if self._value is not _UNREAD:
+            return self._value
+        value = self._owner._fetched(self)
+        if not self._owner.aside:
+            self._value = value
+        return value
 
     @property
     def is_encoded(self) -> bool:
@@ -153,16 +114,33 @@ class Entry(Generic[T]):
     def _ids(self) -> list[str]:
         return _pieces(self.id, self.size)
 
+    def _put_aside(self, files: Files) -> None:
+        """Encodes the value into a file, and forgets it."""
+        assert self.id
+        assert self._data is not None
+        self._file, self._data, self._value = files.write(self._data, self), None, _UNREAD
+
+    def _bytes(self) -> bytes:
+        """The value as it is written."""
+        if self._file is not None:
+            return self._file.read_bytes()
+        return self._data or pack(self._owner.codec.encode(self.value))
+
     def _text(self) -> str:
         return _text({"id": self.id, "size": self.size, "at": self._at, "meta": self.meta})
 
 
 class Slots(Generic[T]):
-    """Entries of one type, by name. Entries that are added have an order: that of `add`, or of `arrange`."""
+    """Entries of one type, by name. Entries that are added have an order: that of `add`, or of `arrange`.
 
-    def __init__(self, root: _Root, path: str, codec: Codec[T]) -> None:
+    Values that are `aside` take no memory: they are on disk until they are committed, and decoded each time they are
+    read.
+    """
+
+    def __init__(self, root: _Root, path: str, codec: Codec[T], aside: bool = False) -> None:
         self.path = path
         self.codec = codec
+        self.aside = aside
         self._root = root
         self._entries: dict[str, Entry[T]] = {}
         below = f"{path}/"
@@ -194,8 +172,10 @@ class Slots(Generic[T]):
     def add(self, value: T, **meta: Any) -> Entry[T]:
         """Appends a value, under the next number as its name."""
         name, at = str(1 + max(map(int, self._entries), default=-1)), self._last + 1
-        self._entries[name] = Entry(self, name, at, meta, value)
-        return self._entries[name]
+        self._entries[name] = entry = Entry(self, name, at, meta, value)
+        if self.aside:
+            entry._put_aside(self._root.files)
+        return entry
 
     def drop(self, name: str) -> None:
         self._entries.pop(name, None)
@@ -225,12 +205,15 @@ class Slots(Generic[T]):
 
     def _fetched(self, entry: Entry[T]) -> T:
         ids = entry._ids()
+        if entry._file is not None:
+            return self.codec.decode(unpack(entry._bytes()))
 
         def load() -> object:
             pieces = [self._root.read(entry.path, id) for id in ids]
             return self.codec.decode(unpack(pieces[0] if len(pieces) == 1 else b"".join(pieces)))
 
-        return cast(T, self._root.cache.get(entry.path, entry.id, entry.size, load))
+        cache = NoCache() if self.aside else self._root.cache
+        return cast(T, cache.get(entry.path, entry.id, entry.size, load))
 
 
 class _Root:
@@ -241,6 +224,7 @@ class _Root:
         self.keys: dict[str, set[Key]] = {}
         self.read = read
         self.cache = cache
+        self.files = Files()
         self.records: dict[str, tuple[Any, str]] = {}
         self.slots: dict[str, Slots[Any]] = {}
         self.settling: list[Callable[[], None]] = []
@@ -284,10 +268,10 @@ class Store:
                 setattr(default, name, value)
         return default
 
-    def slots(self, name: str, codec: Codec[T]) -> Slots[T]:
+    def slots(self, name: str, codec: Codec[T], aside: bool = False) -> Slots[T]:
         path = self._below(name)
         assert path not in self._root.slots, f"the slots {path} are open already"
-        self._root.slots[path] = slots = Slots(self._root, path, codec)
+        self._root.slots[path] = slots = Slots(self._root, path, codec, aside)
         return slots
 
     def settling(self, settle: Callable[[], None]) -> None:
@@ -329,10 +313,11 @@ class Store:
             changes.entries[entry.path] = root.texts[entry.path] = text
             keys, before = {(entry.path, id) for id in entry._ids()}, root.keys.get(entry.path, set())
             if keys != before:
-                data = entry._data or pack(slots.codec.encode(entry.value))
+                data = entry._bytes()
                 for i, id in enumerate(entry._ids()):
                     changes.written[entry.path, id] = data[i * SEGMENT : (i + 1) * SEGMENT]
-                root.cache.put(entry.path, entry.id, entry.size, entry.value)
+                if not slots.aside:
+                    root.cache.put(entry.path, entry.id, entry.size, entry.value)
                 changes.dropped.update(before)
                 root.keys[entry.path] = keys
             entry._data = None

@@ -18,6 +18,7 @@ from lowwater.expressions import Expression
 from lowwater.joins.count_join import CountJoin
 from lowwater.joins.mjoin import MJoin
 from lowwater.joins.oa_join import OAJoin
+from lowwater.joins.oblivious_cost import Expected
 from lowwater.joins.ordered_join import OPIBJoin, OPOBJoin
 from lowwater.joins.pwjoin import PWJoin, pjoin
 from lowwater.joins.spec import JoinSide, WindowJoin
@@ -174,7 +175,7 @@ def oblivious(sides: int) -> Callable[[int, Store | None], Operator]:
         on = (("ts",), ("k", "ts"))[place]
         names = ("l", "r", "s")[:sides]
         what = WindowJoin(tuple(JoinSide(n, SCHEMA, "ts", on) for n in names), (None,) * sides)
-        return MJoin(what, (10**6,) * sides, store=store)
+        return MJoin(what, (Expected(10**6),) * sides, store=store)
 
     return open
 

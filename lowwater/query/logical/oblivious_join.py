@@ -11,14 +11,24 @@ import pyarrow as pa
 
 from lowwater.errors import BadWindow, LowwaterError
 from lowwater.joins.oblivious import ObliviousSpec
-from lowwater.joins.oblivious_cost import Characteristics, joined
+from lowwater.joins.oblivious_cost import Expected, joined
 from lowwater.joins.spec import JoinSide, WindowJoin
+from lowwater.joins.strategy import STRATEGIES
 from lowwater.model.properties import Progressing, Properties
 from lowwater.query.joining import refuse_names
 from lowwater.query.logical.node import Node, Stateful
 from lowwater.query.refuse import refuse_key, refuse_revisions
 
 VERB = "oblivious_join()"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The memory of a join in bytes, over all shards, and how to keep to it; None where nothing is asked for."""
+
+    memory: int | None = None
+    strategy: str | None = None
+    ahead: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +40,15 @@ class ObliviousJoin(Stateful):
     names: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...]
     place: int
-    expect: tuple[Characteristics | None, ...]
+    expect: tuple[Expected | None, ...]
+    how: str = "inner"
+    limits: Limits = Limits()
     emits: tuple[str, ...] | None = None
+
+    @property
+    def plain(self) -> WindowJoin:
+        """The join; it has no further condition."""
+        return self.what
 
     @cached_property
     def what(self) -> WindowJoin:
@@ -39,10 +56,10 @@ class ObliviousJoin(Stateful):
             JoinSide(name, schema, key[self.place], key)
             for name, schema, key in zip(self.names, self.schemas, self.keys, strict=True)
         )
-        return WindowJoin(sides, (None,) * len(sides), emits=self.emits)
+        return WindowJoin(sides, (None,) * len(sides), self.how, emits=self.emits)
 
     @cached_property
-    def expected(self) -> tuple[Characteristics | None, ...]:
+    def expected(self) -> tuple[Expected | None, ...]:
         """What is known of each input: as the user expects it, or of an inner join by Theorem 3.1."""
         return tuple(
             given if given is not None else _of_results(node)
@@ -71,7 +88,7 @@ class ObliviousJoin(Stateful):
         return replace(self, inputs=tuple(inputs))
 
     def line(self) -> str:
-        return f"MJoin  without a window, of {', '.join(self.names)}"
+        return f"MJoin  {self.how}, without a window, of {', '.join(self.names)}"
 
     def narrowed(self, needed: Set[str]) -> ObliviousJoin:
         return replace(self, emits=tuple(c.name for c in self.what.columns if c.name in needed))
@@ -87,6 +104,7 @@ class ObliviousJoin(Stateful):
             "on": [list(side.on) for side in what.sides],
             "time": [side.time for side in what.sides],
             "columns": [str(side.schema) for side in what.sides],
+            **({} if what.how == "inner" else {"how": what.how}),
         }
 
     def spec(self) -> ObliviousSpec:
@@ -112,15 +130,30 @@ class ObliviousJoin(Stateful):
             tuple(f.name for f in schema if f.name in one.schema.names)
             for schema, one in zip(self.schemas, self.inputs, strict=True)
         )
-        return ObliviousSpec(what, self.expected, tuple(one.properties.derived for one in self.inputs), kept)
+        derived = tuple(one.properties.derived for one in self.inputs)
+        limits = self.limits
+        if limits.strategy is not None and STRATEGIES[limits.strategy].sorts and any(derived):
+            raise LowwaterError(
+                f"{VERB} with strategy={limits.strategy!r} sorts streams, and "
+                f"{self.names[derived.index(True)]!r} are results of another operator; ask for it in the join below."
+            )
+        strategy = None if limits.strategy is None else STRATEGIES[limits.strategy]
+        return ObliviousSpec(what, self.expected, derived, kept, limits.memory, strategy, limits.ahead)
 
 
-def _of_results(node: Node) -> Characteristics | None:
-    """The characteristics of a join's results by Theorem 3.1, if all its inputs are known. Row-wise steps keep rows."""
-    if not isinstance(node, ObliviousJoin):
+def _of_results(node: Node) -> Expected | None:
+    """The characteristics of an inner join's results by Theorem 3.1, if those of all its inputs are known.
+
+    A join that sorts first has results in order, so that only equal values scramble them. Row-wise steps keep rows.
+    """
+    if not isinstance(node, ObliviousJoin) or node.how != "inner":
         return None
-    known = [one for one in node.expected if one is not None]
-    return joined(known) if len(known) == len(node.inputs) else None
+    known = [found for one in node.expected if one is not None and (found := one.known) is not None]
+    if len(known) < len(node.inputs):
+        return None
+    found = joined(known)
+    sorts = node.limits.strategy is not None and STRATEGIES[node.limits.strategy].sorts
+    return Expected(found.multiplicity if sorts else found.scrambling, found.rate, found.multiplicity)
 
 
 def progressing_place(names: Sequence[str], nodes: Sequence[Node], keys: Sequence[tuple[str, ...]]) -> int:

@@ -1,0 +1,179 @@
+"""Strategies of the join without a window under a memory limit: the same results, and never more bytes than allowed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lowwater as lw
+from lowwater.generate.scrambled import Spell, scrambled
+from lowwater.joins.mjoin import MJoin
+from lowwater.joins.strategy import STRATEGIES
+from lowwater.model.scrambling import Scrambling
+from tests.soak import examples
+from tests.test_oblivious import counted, equijoin, feed, named, operators, paper, streams
+
+every = pytest.mark.parametrize("strategy", list(STRATEGIES))
+
+
+def factors(tables: dict[str, pa.Table]) -> dict[str, object]:
+    return {n: lw.expect(scrambling=Scrambling.of(t["t"].to_numpy()).factor) for n, t in tables.items()}
+
+
+@every
+@examples(10)
+@given(st.lists(st.lists(st.integers(0, 25), max_size=25), min_size=2, max_size=3), st.integers(1, 4), st.data())
+def test_every_strategy_gives_all_results(strategy: str, lists: list[list[int]], shards: int, data) -> None:
+    tables = {name: named(name, values) for name, values in zip("abc", lists, strict=False)}
+    query = lw.oblivious_join(
+        streams(tables), on="t", expect=factors(tables), strategy=strategy, ahead=data.draw(st.integers(1, 4))
+    ).start(shards=shards)
+    at = dict.fromkeys(tables, 0)
+    while any(at[n] < t.num_rows for n, t in tables.items()):
+        name = data.draw(st.sampled_from([n for n, t in tables.items() if at[n] < t.num_rows]))
+        rows = data.draw(st.integers(1, 6))
+        query.push(tables[name].slice(at[name], rows), name)
+        at[name] += rows
+        if data.draw(st.booleans()):
+            query.restart()
+    query.finish()
+    assert counted(query.result()) == equijoin(*tables.values())
+    assert (query.metrics().late_rows, query.metrics().state_rows) == (0, 0)
+
+
+@examples(15)
+@given(st.lists(st.lists(st.integers(0, 25), max_size=25), min_size=2, max_size=3), st.integers(1, 2), st.data())
+def test_strategies_can_change_in_any_micro_batch(lists: list[list[int]], shards: int, data) -> None:
+    tables = {name: named(name, values) for name, values in zip("abc", lists, strict=False)}
+    query = lw.oblivious_join(streams(tables), on="t", expect=factors(tables), ahead=1).start(shards=shards)
+    at = dict.fromkeys(tables, 0)
+    while any(at[n] < t.num_rows for n, t in tables.items()):
+        name = data.draw(st.sampled_from([n for n, t in tables.items() if at[n] < t.num_rows]))
+        query.push(tables[name].slice(at[name], 4), name)
+        at[name] += 4
+        strategy = STRATEGIES[data.draw(st.sampled_from(list(STRATEGIES)))]
+        for join in operators(query):
+            join.change(strategy)
+        if data.draw(st.booleans()):
+            query.restart()
+    query.finish()
+    assert counted(query.result()) == equijoin(*tables.values())
+
+
+def lagging(rows: int = 2000) -> tuple[dict[str, pa.Table], dict[str, np.ndarray]]:
+    """Three streams in little disorder, the second of which is slow for most of the time."""
+    tables, arrival = {}, {}
+    for i, (name, k) in enumerate({"a": 60, "b": 40, "c": 20}.items()):
+        spells = [Spell(5, rows / 50 - 10, 1 / 8)] if name == "b" else []
+        made = scrambled(rows, 7 + i, factor=k, multiplicity=2, spells=spells)
+        tables[name], arrival[name] = named(name, made.values.tolist()), made.arrival
+    return tables, arrival
+
+
+def most_memory(query, tables, arrival, every: float = 2.0) -> tuple[int, Counter]:
+    """The largest number of bytes in memory after a micro-batch, over all shards, and the strategies that were used."""
+    most, used = 0, Counter()
+
+    def seen() -> None:
+        nonlocal most
+        most = max(most, sum(join.memory for join in operators(query)))
+        used.update(join.strategy.name for join in operators(query))
+
+    feed(tables, arrival, query, every, seen)
+    return most, used
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_half_of_the_memory_loses_nothing_if_lag_is_the_cause(shards: int) -> None:
+    tables, arrival = lagging()
+    expect = {n: lw.expect(scrambling=k) for n, k in {"a": 60, "b": 40, "c": 20}.items()}
+    free = lw.oblivious_join(streams(tables), on="t", expect=expect).start(shards=shards)
+    need, _ = most_memory(free, tables, arrival)
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, memory=need // 2).start(shards=shards)
+    most, used = most_memory(query, tables, arrival)
+    (metrics,) = query.metrics().operators
+    query.finish()
+    assert most <= need // 2
+    assert query.result().num_rows == tables["a"].num_rows // 2 * 8
+    assert used["plain"] > 0, "in step, rows join when they come"
+    assert used["DBF"] + used["Hybrid"] > 0, "while it lags, rows wait on disk"
+    assert (metrics.evicted_rows, metrics.lost_results, query.metrics().late_rows) == (0, 0, 0)
+
+
+@every
+@pytest.mark.parametrize("shards", [1, 3])
+def test_paper_workload_is_complete_under_every_strategy(strategy: str, shards: int) -> None:
+    tables, arrival = paper(3, 60)
+    expect = {n: lw.expect(scrambling=k, multiplicity=2) for n, k in {"a": 500, "b": 200, "c": 50}.items()}
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, strategy=strategy, ahead=50).start(shards=shards)
+    feed(tables, arrival, query, 1.0, lambda: None)
+    query.finish()
+    assert query.result().num_rows == 60 * 50 // 2 * 8
+    assert query.metrics().late_rows == 0
+
+
+def test_strategies_that_put_rows_aside_keep_memory_flat_under_lag() -> None:
+    tables, arrival = lagging()
+    expect = {n: lw.expect(scrambling=k, multiplicity=2) for n, k in {"a": 60, "b": 40, "c": 20}.items()}
+    most = {}
+    for strategy in STRATEGIES:
+        query = lw.oblivious_join(streams(tables), on="t", expect=expect, strategy=strategy, ahead=40).start()
+        most[strategy], _ = most_memory(query, tables, arrival)
+    assert most["DBF"] < most["plain"] / 3
+    assert most["Hybrid"] < most["MSF"] / 3
+
+
+def test_results_of_a_join_that_sorts_first_come_in_order() -> None:
+    tables, arrival = paper(4, 30)
+    expect = {n: lw.expect(scrambling=k) for n, k in {"a": 500, "b": 200, "c": 50}.items()}
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, strategy="MSF").start()
+    feed(tables, arrival, query, 1.0, lambda: None)
+    query.finish()
+    values = [value for batch in query.results for value in batch["t"].to_pylist()]
+    assert len(values) == 30 * 50 // 2 * 8
+    assert all(one <= other for one, other in pairwise(values))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shards", [1, 2])
+def test_too_little_memory_loses_rows_that_are_counted_and_estimated(seed: int, shards: int) -> None:
+    tables, arrival = paper(seed, 60)
+    expect = {n: lw.expect(scrambling=k) for n, k in {"a": 500, "b": 200, "c": 50}.items()}
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, memory=40_000).start(shards=shards)
+    most, _ = most_memory(query, tables, arrival)
+    query.finish()
+    (metrics,) = query.metrics().operators
+    lost = 60 * 50 // 2 * 8 - query.result().num_rows
+    assert most <= 40_000
+    assert lost > 0
+    assert metrics.evicted_rows > 0
+    assert metrics.lost_to_memory > 0
+    assert metrics.lost_to_disorder == 0
+    assert 0.5 * lost <= metrics.lost_results <= 2 * lost
+    reasons = Counter(query.late_output()["late_reason"].to_pylist())
+    assert sum(reasons.values()) == metrics.evicted_rows + metrics.lost_to_memory
+
+
+def test_rows_aside_are_decoded_only_when_they_are_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowwater.joins.part import KeyedRows
+
+    decoded = []
+    decode = KeyedRows.decode
+    monkeypatch.setattr(KeyedRows, "decode", lambda self, tables: decoded.append(1) or decode(self, tables))
+    tables = {"a": named("a", list(range(1000))), "b": named("b", list(range(1000)))}
+    expect = lw.expect(scrambling=0)
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, strategy="DBF", ahead=50).start()
+    query.push(tables["a"], "a")
+    (join,) = operators(query)
+    assert isinstance(join, MJoin)
+    assert (join.aside[0].rows, join.aside[0].pieces, join.in_memory(0)) == (950, 19, 50)
+    query.push(tables["b"].slice(0, 120), "b")
+    assert len(decoded) == 3, "rows up to 120 + 50 are read back"
+    assert query.result().num_rows == 120
+    query.finish()
