@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.errors import LowwaterError
+from lowwater.experiments.oblivious import buffers, strategies, taxi, windows
 from lowwater.experiments.outcome import Outcome
 from lowwater.experiments.punctuated import propagation, state, work
 from lowwater.experiments.thesis import (
@@ -69,6 +70,14 @@ CATALOGUE = {
         Reproduction("PW-10", work.IRRELEVANT_CLAIM, work.reproduce_irrelevant),
         Reproduction("PW-11", propagation.BOTH_CLAIM, propagation.reproduce_both),
         Reproduction("PW-12", propagation.ONE_CLAIM, propagation.reproduce_one),
+        Reproduction("WO-5", buffers.ONE_CLAIM, buffers.reproduce_one),
+        Reproduction("WO-6", buffers.LAGGING_CLAIM, buffers.reproduce_lagging),
+        Reproduction("WO-7", buffers.LEADING_CLAIM, buffers.reproduce_leading),
+        Reproduction("WO-8", windows.CLAIM, windows.reproduce),
+        Reproduction("WO-9", strategies.MEMORY_CLAIM, strategies.reproduce_memory),
+        Reproduction("WO-10", strategies.AVERAGE_CLAIM, strategies.reproduce_average),
+        Reproduction("WO-11", strategies.LATENCY_CLAIM, strategies.reproduce_latency),
+        Reproduction("WO-taxi", taxi.CLAIM, taxi.reproduce),
     )
 }
 

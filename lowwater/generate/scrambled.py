@@ -1,8 +1,10 @@
 """Streams with a chosen scrambling factor, multiplicity, rate and lag, for joins without windows (WO 5).
 
-Values are 0, 1, 2, ... in order, each `multiplicity` times. Tuples arrive by a Poisson process with virtual seconds.
-While a spell lasts, the rate is multiplied by its factor: below 1 suppresses the stream, above 1 is a burst. The values
-go on in the same order, so that the stream runs behind or ahead of others. A lag delays the whole stream.
+Values are 0, 1, 2, ... in order, each `multiplicity` times. Tuples arrive by a Poisson process with virtual seconds, or
+evenly spaced. Evenly spaced streams lag behind each other by exactly the tuples asked for; the lag of Poisson streams
+varies around it. While a spell lasts, the rate is multiplied by its factor: below 1 suppresses the stream, above 1 is a
+burst. The values go on in the same order, so that the stream runs behind or ahead of others. A lag delays the whole
+stream.
 
 Disorder is local: the order is that of position + delay, and delays are drawn from 0 to k. If the factor
 is then below k, one tuple is put k places late, so that the factor measured by Definition 2.2 is the one asked for.
@@ -57,6 +59,7 @@ def scrambled(
     mean_gap: float = 0.02,
     lag: float = 0.0,
     spells: Sequence[Spell] = (),
+    poisson: bool = True,
 ) -> Scrambled:
     """A stream of so many tuples.
 
@@ -65,6 +68,7 @@ def scrambled(
     mean_gap       the mean time between two arrivals, in seconds
     lag            seconds by which the stream begins later
     spells         times of another rate
+    poisson        whether the gaps between arrivals are exponential; otherwise they are equal
     """
     least = min(multiplicity, rows) - 1
     if not least <= factor < max(1, rows):
@@ -74,7 +78,9 @@ def scrambled(
         )
     rng = np.random.default_rng(seed)
     values = np.arange(rows) // multiplicity
-    return Scrambled(values[_order(values, factor, rng)], lag + _arrivals(rows, mean_gap, spells, rng))
+    order = _order(values, factor, rng)
+    steps = np.cumsum(rng.exponential(1.0, rows) if poisson else np.ones(rows))
+    return Scrambled(values[order], lag + _arrivals(steps, mean_gap, spells))
 
 
 def _order(values: Ints, factor: int, rng: np.random.Generator) -> Ints:
@@ -110,14 +116,13 @@ def _moved(values: Ints, order: Ints, factor: int) -> Ints:
     raise AssertionError(f"no order of {len(order)} tuples has the scrambling factor {factor}")
 
 
-def _arrivals(rows: int, mean_gap: float, spells: Sequence[Spell], rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Arrivals of a Poisson process whose rate changes: unit steps of its integral, mapped back to time."""
+def _arrivals(steps: npt.NDArray[np.float64], mean_gap: float, spells: Sequence[Spell]) -> npt.NDArray[np.float64]:
+    """Arrivals of a process whose rate changes: steps of the integral of the rate, mapped back to time."""
     edges = sorted({0.0, *(spell.start for spell in spells), *(spell.start + spell.seconds for spell in spells)})
     rates = [
         np.prod([s.factor for s in spells if s.start <= edge < s.start + s.seconds], initial=1.0) / mean_gap
         for edge in edges
     ]
-    steps = np.cumsum(rng.exponential(1.0, rows))
     passed = np.concatenate([[0.0], np.cumsum(np.diff(edges) * rates[:-1])])
     piece = np.searchsorted(passed, steps, "right") - 1
     return np.asarray(np.array(edges)[piece] + (steps - passed[piece]) / np.array(rates)[piece], np.float64)
