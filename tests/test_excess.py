@@ -62,7 +62,7 @@ def windowed(window: object, keeping: type[Keeping]) -> tuple[Operator, Break]:
 
 def spoiled_release(patch: pytest.MonkeyPatch) -> None:
     none = SCHEMA.empty_table()
-    patch.setattr(Waiting, "release", lambda self, low: (none, pa.array([], pa.int64()).to_numpy()))
+    patch.setattr(Waiting, "release", lambda *_: (none, pa.array([], pa.int64()).to_numpy()))
 
 
 def within_reach_for_ever(patch: pytest.MonkeyPatch) -> None:

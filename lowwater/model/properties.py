@@ -29,12 +29,18 @@ class Progressing:
     """An attribute on which rows progress.
 
     `behind` is the number of ticks by which the low-watermark can be behind the newest row; None if it is not known.
-    If `nullable`, rows of an outer join can lack the attribute, and windows over it are refused.
+    If `nullable`, rows of an outer join can lack the attribute, and windows over it are refused. `by` are columns whose
+    values progress on their own, each at its own pace: the source column of an input.
     """
 
     attribute: str
     behind: int | None = None
     nullable: bool = False
+    by: tuple[str, ...] = ()
+
+    def among(self, columns: Sequence[str]) -> Progressing:
+        """The same, by those of its columns that are left. Progress by all of them is none by some of them."""
+        return self if set(self.by) <= set(columns) else replace(self, by=())
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class Properties:
     """Columns whose values are reported as ended."""
     apart: bool = False
     """Whether rows come from several sources, whose progress can differ."""
+    united: bool = False
+    """Whether rows come from several inputs of a union."""
     hidden: tuple[str, ...] = ()
     """Columns that later operators may use and that results do not show, such as `window_time`."""
     silent: str | None = None
@@ -78,13 +86,18 @@ class Properties:
     def progressing(self, attribute: str) -> Progressing | None:
         return next((p for p in self.progress if p.attribute == attribute), None)
 
+    def closes_by(self, attribute: str, key: Sequence[str]) -> str | None:
+        """The column of a key by which groups progress on their own on an attribute; None if they do not."""
+        own = self.progressing(attribute)
+        return own.by[0] if own is not None and own.by and set(own.by) <= set(key) else None
+
     def keeping(self, columns: Sequence[str]) -> Properties:
         """The properties of a projection. Facts about dropped columns are dropped."""
         named = {p.attribute for p in self.progress} & {GREATEST, LEAST}
         return replace(
             self,
             schema=pa.schema([self.schema.field(name) for name in columns]),
-            progress=tuple(p for p in self.progress if p.attribute in columns or p.attribute in named),
+            progress=tuple(p.among(columns) for p in self.progress if p.attribute in columns or p.attribute in named),
             ends=tuple(name for name in self.ends if name in columns),
             hidden=tuple(name for name in self.hidden if name in columns),
             measured=self.measured if self.measured in columns else None,
@@ -94,11 +107,12 @@ class Properties:
         """The properties with one column added or replaced. `progress` states whether the new column progresses."""
         at = self.schema.get_field_index(field.name)
         schema = self.schema.append(field) if at < 0 else self.schema.set(at, field)
-        kept = tuple(p for p in self.progress if p.attribute != field.name)
+        others = [name for name in self.schema.names if name != field.name]
+        kept = tuple(p.among(others) for p in self.progress if p.attribute != field.name)
         return replace(
             self,
             schema=schema,
-            progress=(*kept, *progress),
+            progress=(*kept, *(p.among(others) for p in progress)),
             ends=tuple(name for name in self.ends if name != field.name),
             hidden=tuple(name for name in self.hidden if name != field.name),
             identified=None if field.name in (self.identified or ()) else self.identified,

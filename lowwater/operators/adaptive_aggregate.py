@@ -29,6 +29,7 @@ from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Codes, Grouped, factorise, merge, pick, stack, without_columns
 from lowwater.operators.base import StreamProperties
 from lowwater.operators.bucket import Bucket, WindowedAggregation
+from lowwater.operators.group_lows import Reached
 from lowwater.operators.group_states import GroupStates
 from lowwater.operators.lazy_rows import LazyRows, Part
 from lowwater.operators.paned_aggregate import PanePartials
@@ -156,7 +157,7 @@ class AdaptivePartials(PanePartials):
         rows = pa.concat_tables([part.rows for part in self._lazy.parts]).filter(pa.array(due)).combine_chunks()
         return [self._bucket.reduce(rows, time[due])] if rows.num_rows else []
 
-    def _answer(self, panes: Grouped, opened: int, stop: int) -> Closed:
+    def _answer(self, panes: Grouped, opened: Reached, stop: Reached) -> Closed:
         if self._window.panes_per_window > 1:
             return super()._answer(panes, opened, stop)
         done = panes.where((panes.slot >= opened) & (panes.slot < stop))

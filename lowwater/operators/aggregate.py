@@ -56,7 +56,7 @@ TACTICS: dict[str, type[Keeping]] = {
 }
 """The keepings of the driver for windows that close in order."""
 
-OPERATORS: dict[str, Callable[[WindowedAggregation, Store], Operator]] = {
+OPERATORS: dict[str, Callable[[WindowedAggregation, Store, str | None], Operator]] = {
     "partitioned": PartitionedAggregate,
     "sessions": SessionAggregate,
     "over": OverAggregate,
@@ -95,6 +95,8 @@ class AggregateSpec(OperatorSpec):
     late: the shard that has the partial of a late row reports it."""
     limit: int | None = None
     """The partials per group that the bound on state allows, if it is a number alone."""
+    by: str | None = None
+    """The source column, if it is among the groups and each group closes by the progress of its own source."""
 
     @property
     def name(self) -> str:
@@ -131,6 +133,9 @@ class AggregateSpec(OperatorSpec):
             facts = "rows are numbered over all shards"
         return Need(self.what.group_by, facts)
 
+    def closes_by(self, port: int) -> str | None:
+        return self.by
+
     def timed_by(self, port: int) -> str:
         return self.what.time
 
@@ -155,10 +160,10 @@ class AggregateSpec(OperatorSpec):
         """The operator, on its state. Answers of an earlier flush policy can wait there, whatever the policy is now."""
         operator = OPERATORS.get(self.tactic)
         if operator is not None:
-            return operator(self.what, store)
+            return operator(self.what, store, self.by)
         inner, keeping = store.at("aggregation"), TACTICS[self.tactic]
         if self.what.anchored:
-            aggregation: WindowAggregate | FromFirst = WindowAggregate(self.what, keeping, inner, self.limit)
+            aggregation: WindowAggregate | FromFirst = WindowAggregate(self.what, keeping, inner, self.limit, self.by)
         else:
             aggregation = FromFirst(self.what, lambda what, store: WindowAggregate(what, keeping, store), inner)
         if self.flush == EAGER and not store.has("answers"):
@@ -171,13 +176,13 @@ class AggregateSpec(OperatorSpec):
         return routes[0]
 
     def choice(self) -> dict[str, Any]:
-        return {"tactic": self.tactic, "spread": self.spread}
+        return {"tactic": self.tactic, "spread": self.spread, "closes_by": self.by}
 
     def as_pinned(self, choice: Mapping[str, Any]) -> AggregateSpec:
-        tactic = choice["tactic"]
+        tactic, by = choice["tactic"], choice.get("closes_by")
         why = self.why if tactic == self.tactic else "the checkpoint was made with it"
-        limit = self.limit if tactic == self.tactic else None
-        return replace(self, tactic=tactic, why=why, spread=choice["spread"], limit=limit)
+        limit = self.limit if (tactic, by) == (self.tactic, self.by) else None
+        return replace(self, tactic=tactic, why=why, spread=choice["spread"], limit=limit, by=by)
 
     @property
     def order(self) -> list[tuple[str, str]]:

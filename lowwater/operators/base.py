@@ -26,6 +26,7 @@ import pyarrow as pa
 from lowwater.aggregates.grouped import Grouped
 from lowwater.model.punctuation import ALL, Mask, Punctuation
 from lowwater.model.ticks import END
+from lowwater.operators.group_lows import GroupLows
 from lowwater.operators.late import dropped_rows
 from lowwater.state.store import Store
 
@@ -81,7 +82,7 @@ class Ended(Payload):
         return int(self.values.num_rows + (0 if self.ranges is None else self.ranges.num_rows))
 
 
-Message = Punctuation | Payload
+Message = Punctuation | GroupLows | Payload
 Emit = Callable[[Message], None]
 
 
@@ -189,6 +190,8 @@ class Operator(ABC):
         """Takes a message on a port. Late rows of an operator in front pass through."""
         if isinstance(message, Punctuation):
             self.on_punctuation(port, message, emit)
+        elif isinstance(message, GroupLows):
+            self.on_group_lows(port, message, emit)
         elif isinstance(message, Ended):
             self.on_ended(port, message, emit)
         elif isinstance(message, Late):
@@ -201,6 +204,11 @@ class Operator(ABC):
 
     @abstractmethod
     def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None: ...
+
+    def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
+        """The progress of each source. Linear punctuation follows from it and comes anyway: an operator whose groups
+        are not of one source each ignores it."""
+        return None
 
     def on_ended(self, port: int, ended: Ended, emit: Emit) -> None:
         """Many punctuations of values at once. They promise and never ask: an operator without use for them ignores

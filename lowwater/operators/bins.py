@@ -29,6 +29,7 @@ from lowwater.aggregates.grouped import Grouped, lift, runs, without_columns
 from lowwater.operators.blocks import BLOCKS, Blocks
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.counted import Counted
+from lowwater.operators.group_lows import Reached
 from lowwater.operators.window_aggregate import Closed, Keeping
 from lowwater.state.store import Store
 from lowwater.windows.context_aware import SlideByTuple
@@ -50,7 +51,7 @@ class Bins(Keeping):
         self._blocks = Blocks(self._algebras, what.window.range // BLOCKS, store)
         self._counted = Counted(what.window.every, store)
 
-    def absorb(self, grouped: Grouped, opened: int) -> None:
+    def absorb(self, grouped: Grouped, opened: Reached) -> None:
         late = grouped.slot < opened
         if self._window.every > 1 and late.any():  # beneath ranks that are final: it moves only those above
             self._counted.add(grouped.where(late))
@@ -79,7 +80,7 @@ class Bins(Keeping):
 
     def expire(self, stop: int) -> None:
         """A bin goes when its end bin is below the low-watermark: no window from `stop` on reaches back to it."""
-        self._blocks.keep(lambda time: self._window.pane_wids(time)[1] >= stop)
+        self._blocks.keep(lambda bins: self._window.pane_wids(bins.slot)[1] >= stop)
         if stop == OPEN_END:
             self._counted.clear()
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowwater.aggregates.base import Algebra, take
-from lowwater.aggregates.grouped import Grouped, GroupedCodec, Slots, gather, merge, regroup
+from lowwater.aggregates.grouped import Grouped, GroupedCodec, gather, merge, regroup
 from lowwater.aggregates.sorting import by_group
 from lowwater.state.store import Store
 
@@ -27,7 +27,8 @@ BLOCKS = 16
 LEAST = 16
 """The fewest slots of a block: where one source stands still, thousands of tumbling windows may be open."""
 
-Live = Callable[[Slots], npt.NDArray[np.bool_]]
+Live = Callable[[Grouped], npt.NDArray[np.bool_]]
+"""Which rows of a table are live."""
 
 
 class Blocks:
@@ -57,15 +58,18 @@ class Blocks:
             part = grouped.take(rows)
             self._put(b, merge([self._block(b), part], self._algebras) if str(b) in self._blocks else part)
 
-    def keep(self, live: Live) -> None:
-        """Cuts everything to the slots that are live. Live slots are those from some slot on."""
-        self._waiting = [part for part in (part.where(live(part.slot)) for part in self._waiting) if len(part)]
+    def keep(self, live: Live, below: int | None = None) -> None:
+        """Cuts everything to what is live: the slots from some slot on, or, with `below`, any rows of earlier slots."""
+        self._waiting = [part for part in (part.where(live(part)) for part in self._waiting) if len(part)]
         for b in self._numbers():
+            if below is not None and b * self.width >= below:
+                return
             block = self._block(b)
-            rows = live(block.slot)
+            rows = live(block)
             if rows.all():
-                return  # and so are all later blocks
-            if rows.any():
+                if below is None:
+                    return  # and so are all later blocks
+            elif rows.any():
                 self._put(b, block.where(rows))
             else:
                 self._blocks.drop(str(b))
@@ -120,6 +124,15 @@ class Blocks:
         """The slots from the smallest to the largest that is kept."""
         parts = [part.slot for part in self.parts() if len(part)]
         return max(int(slot.max()) for slot in parts) - min(int(slot.min()) for slot in parts) + 1 if parts else 0
+
+    def widest(self) -> int:
+        """The slots from the smallest to the largest that is kept of one group, of the group with most of them."""
+        rows = self.together()
+        if rows is None or not len(rows):
+            return 0
+        starts = np.flatnonzero(np.diff(rows.group, prepend=-1))  # rows are sorted by group and slot
+        stops = np.append(starts[1:], len(rows))
+        return int((rows.slot[stops - 1] - rows.slot[starts]).max()) + 1
 
     def least(self) -> int | None:
         """The smallest slot that is kept."""

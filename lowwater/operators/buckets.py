@@ -10,7 +10,7 @@ sorted into buckets and written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import pyarrow as pa
 from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Grouped, GroupedCodec, gather, merge
 from lowwater.model.routing import route
+from lowwater.operators.group_lows import Reached, each
 from lowwater.state.store import Store
 
 BUCKETS = 16
@@ -28,6 +29,8 @@ Join = Callable[[Sequence[Grouped]], Grouped]
 """One table of several, sorted by (group, slot). All rows of a group are in the tables given."""
 Due = Callable[[Grouped], Ints]
 """For every row when it is due, on an axis that the caller defines."""
+Upto = Callable[[pa.Table], Reached]
+"""How far time is for each group."""
 
 
 def slots(grouped: Grouped) -> Ints:
@@ -87,17 +90,29 @@ class Buckets:
         self.settle()
         return _together(self._taken(self.of(keys)))
 
-    def extract(self, upto: int) -> Grouped | None:
-        """Takes out the rows that are due at `upto` or before. Buckets whose least is later are left alone."""
-        self.settle()
+    def extract(self, upto: int, of: Upto | None = None) -> Grouped | None:
+        """Takes out the rows that are due at `upto` or before; with `of`, at what it has for their groups, which is
+        `upto` at most. Buckets whose least is later are left alone."""
         found = []
-        for b in sorted(int(entry.name) for entry in self._buckets if entry.meta["least"] <= upto):
-            bucket = self._take(b)
-            is_due = self._due(bucket) <= upto
+        for b, bucket, is_due in list(self._due_in(upto, of)):
             found.append(bucket.where(is_due))
+            self._buckets.drop(str(b))
             if not is_due.all():
                 self._put(b, bucket.where(~is_due))
         return _together(found)
+
+    def overdue(self, upto: int, of: Upto | None = None) -> bool:
+        """Whether `extract` would take out anything."""
+        return next(self._due_in(upto, of), None) is not None
+
+    def _due_in(self, upto: int, of: Upto | None) -> Iterator[tuple[int, Grouped, npt.NDArray[np.bool_]]]:
+        """The buckets with rows that are due, and which rows are."""
+        self.settle()
+        for b in sorted(int(entry.name) for entry in self._buckets if entry.meta["least"] <= upto):
+            bucket = self._buckets[str(b)].value
+            is_due = self._due(bucket) <= (upto if of is None else each(of(bucket.keys), bucket.group))
+            if is_due.any():
+                yield b, bucket, is_due
 
     def _taken(self, numbers: Ints) -> list[Grouped]:
         return [self._take(b) for b in np.unique(numbers).tolist() if str(b) in self._buckets]

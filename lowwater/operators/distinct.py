@@ -32,18 +32,20 @@ Both need linear punctuation on the time and pass it on. Other punctuation ends 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.aggregates.grouped import Grouped, factorise
-from lowwater.model.ticks import END, NEVER, Ticks
+from lowwater.model.ticks import NEVER, Ticks
 from lowwater.model.words import length
 from lowwater.operators.base import Emit, Operator
 from lowwater.operators.final_rows import FinalRows, Progressing
+from lowwater.operators.group_lows import Advance, less
 from lowwater.operators.layout import Layout, RowLayout
 from lowwater.operators.spec import Need, OperatorSpec
 from lowwater.operators.survivors import LastSurvivors, apart, in_order
@@ -61,6 +63,8 @@ class DistinctSpec(OperatorSpec):
     on: tuple[str, ...]
     time: str
     within: int | None = None
+    by: str | None = None
+    """The source column, if it is part of the key and rows are decided by the progress of their own source."""
 
     @property
     def name(self) -> str:
@@ -78,8 +82,17 @@ class DistinctSpec(OperatorSpec):
 
     def open(self, store: Store, shards: int) -> Operator:
         if self.within is None:
-            return Distinct(self.schema, self.on, self.time, store)
-        return DropDuplicates(self.schema, self.on, self.time, self.within, store)
+            return Distinct(self.schema, self.on, self.time, store, self.by)
+        return DropDuplicates(self.schema, self.on, self.time, self.within, store, self.by)
+
+    def closes_by(self, port: int) -> str | None:
+        return self.by
+
+    def choice(self) -> dict[str, Any]:
+        return {"closes_by": self.by}
+
+    def as_pinned(self, choice: Mapping[str, Any]) -> DistinctSpec:
+        return replace(self, by=choice.get("closes_by"))
 
     def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
         return routes[0]
@@ -115,8 +128,10 @@ class Distinct(Progressing):
 
     LATE = "equal rows are forgotten already"
 
-    def __init__(self, schema: pa.Schema, on: Sequence[str], time: str, store: Store | None = None) -> None:
-        super().__init__(schema, time, store)
+    def __init__(
+        self, schema: pa.Schema, on: Sequence[str], time: str, store: Store | None = None, by: str | None = None
+    ) -> None:
+        super().__init__(schema, time, store, by)
         self.on = list(on)
         self._seen = Waiting(pa.schema([schema.field(name) for name in on]), self.store.at("seen"))
 
@@ -131,31 +146,38 @@ class Distinct(Progressing):
         self._seen.add(fresh, time[new])
         self.answer(fresh, emit)
 
-    def on_progress(self, emit: Emit) -> None:
-        self._seen.release(self.low)
+    def on_progress(self, step: Advance, emit: Emit) -> None:
+        self._seen.release(step.most, step.due)
 
     @property
     def rows(self) -> int:
         return self._seen.rows
 
     def excess(self) -> str | None:
-        return self.passed(self._seen.least, "is remembered")
+        return self.passed(self._seen, "is remembered")
 
 
 class DropDuplicates(FinalRows):
     """See the module text."""
 
     def __init__(
-        self, schema: pa.Schema, on: Sequence[str], time: str, within: int, store: Store | None = None
+        self,
+        schema: pa.Schema,
+        on: Sequence[str],
+        time: str,
+        within: int,
+        store: Store | None = None,
+        by: str | None = None,
     ) -> None:
-        super().__init__(schema, time, store)
+        super().__init__(schema, time, store, by)
         self.on, self.within = list(on), within
         self._last = LastSurvivors(self.store.at("last"))
 
     def on_final(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
         if len(time):
             self.answer(self._survivors(rows, time), emit)
-        self._last.extract(END if self.low == END else self.low - self.within - 1)
+        step, reach = self.step, self.within + 1
+        self._last.extract(less(step.most, reach), lambda keys: step.before_due(keys, reach))
 
     def _survivors(self, rows: pa.Table, time: Ints) -> pa.Table:
         """The survivors of rows that are final now, by time. They become the last of their keys."""
@@ -174,9 +196,9 @@ class DropDuplicates(FinalRows):
         return super().rows + self._last.rows
 
     def excess(self) -> str | None:
-        last = self._last.least
-        if last is not None and last + self.within < self.low:
-            return f"A survivor at {last} is kept, though its reach ends before the low-watermark {self.low}."
+        frontier, reach = self.frontier, self.within + 1
+        if self._last.overdue(less(frontier.most, reach), lambda keys: frontier.of(keys) - reach):
+            return "A survivor is kept, though its reach ends before the low-watermark."
         if self._last.rows > self._last.keys:
             return f"{self._last.rows} survivors are kept of {self._last.keys} keys."
         return super().excess()

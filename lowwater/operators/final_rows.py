@@ -8,8 +8,11 @@ then does not depend on the order of arrival.
 
 `DropDuplicates` (distinct.py) is an example.
 
+With `by`, a column of the rows is their source, and a row is final when the low-watermark of its own source has passed
+it (group_lows.py). That is for operators that decide each source on its own.
+
 State: the low-watermark, the promises, and of `FinalRows` the rows from the low-watermark on (waiting.py). Both need
-linear punctuation on the time. Other punctuation ends here.
+linear punctuation on the time. Other punctuation ends here. The lows of sources are kept with `by`.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from lowwater.model.columns import whole
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import NEVER, Ticks, checked
 from lowwater.operators.base import Batch, Emit, Operator, Payload, Promises, batch_of
+from lowwater.operators.group_lows import Advance, Frontier, GroupLows, Own
 from lowwater.operators.waiting import Waiting
 from lowwater.state.store import Store
 
@@ -43,9 +47,10 @@ class Progressing(Operator):
 
     LATE: str
 
-    def __init__(self, schema: pa.Schema, time: str, store: Store | None = None) -> None:
+    def __init__(self, schema: pa.Schema, time: str, store: Store | None = None, by: str | None = None) -> None:
         super().__init__(store)
         self.time = time
+        self._own = Own(by, time, self.store)
         self._columns = schema.names
         self._ticks = Ticks(schema.field(time).type)
         self._passed = self.store.record("passed", Passed())
@@ -53,7 +58,13 @@ class Progressing(Operator):
 
     @property
     def low(self) -> int:
+        """The low-watermark of the slowest source."""
         return self._passed.low
+
+    @property
+    def frontier(self) -> Frontier:
+        """The low-watermark of each source, or of all."""
+        return Frontier(self.low, self._own.lows)
 
     @property
     def demands(self) -> tuple[str, ...]:
@@ -62,7 +73,7 @@ class Progressing(Operator):
     def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
         given = batch_of(rows).select(self._columns)
         time = checked(self._ticks.encode(whole(given.column(self.time))), self.time)
-        late = time < self.low
+        late = time < self.frontier.of(given)
         kept = self.without_late(given, late, self.LATE, emit)
         if kept.num_rows:
             self.on_time(kept, time[~late], emit)
@@ -71,17 +82,23 @@ class Progressing(Operator):
         low = punctuation.low_watermark(self.time)
         if low is None or low <= self.low:
             return
-        self._passed.low = low
-        self.on_progress(emit)
+        before, self._passed.low = self.frontier, low
+        self.on_progress(Advance(before, self.frontier, low), emit)
         self._promises.emit({self.time: self.promise}, emit)  # after the rows that it excludes
+
+    def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
+        before = self.frontier
+        grown = self._own.hear(lows)
+        if grown is not None:
+            self.on_progress(Advance(before, self.frontier, grown), emit)
 
     @abstractmethod
     def on_time(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
         """Rows that are not late, with their times in ticks."""
 
     @abstractmethod
-    def on_progress(self, emit: Emit) -> None:
-        """The low-watermark has grown to `low`."""
+    def on_progress(self, step: Advance, emit: Emit) -> None:
+        """The low-watermark has grown, of all sources or of some."""
 
     @property
     def promise(self) -> int:
@@ -94,31 +111,35 @@ class Progressing(Operator):
             self.counts.results += rows.num_rows
             emit(Batch(rows))
 
-    def passed(self, least: int | None, holds: str) -> str | None:
-        """The sentence for `excess`, if the least time of rows held is one that the low-watermark has passed."""
-        if least is None or least >= self.low:
+    def passed(self, held: Waiting, holds: str) -> str | None:
+        """The sentence for `excess`, if rows are held that the low-watermark has passed."""
+        least = held.passed(self.frontier)
+        if least is None:
             return None
-        return f"A row at {least} {holds}, though the low-watermark {self.low} has passed it."
+        return f"A row at {least} {holds}, though the low-watermark has passed it."
 
 
 class FinalRows(Progressing):
     """Rows that are decided when they are final."""
 
     LATE = "rows of its time are final already"
+    step: Advance
+    """The step of progress that has made rows final."""
 
-    def __init__(self, schema: pa.Schema, time: str, store: Store | None = None) -> None:
-        super().__init__(schema, time, store)
+    def __init__(self, schema: pa.Schema, time: str, store: Store | None = None, by: str | None = None) -> None:
+        super().__init__(schema, time, store, by)
         self._waiting = Waiting(schema, self.store)
 
     def on_time(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
         self._waiting.add(rows, time)
 
-    def on_progress(self, emit: Emit) -> None:
-        self.on_final(*self._waiting.release(self.low), emit)
+    def on_progress(self, step: Advance, emit: Emit) -> None:
+        self.step = step
+        self.on_final(*self._waiting.release(step.most, step.due), emit)
 
     @abstractmethod
     def on_final(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
-        """The low-watermark has grown to `low`. `rows` have become final, and come by (time, arrival) with their times.
+        """The low-watermark has grown. `rows` have become final, and come by (time, arrival) with their times.
 
         There may be no rows: progress alone can decide or forget something.
         """
@@ -128,4 +149,4 @@ class FinalRows(Progressing):
         return self._waiting.rows
 
     def excess(self) -> str | None:
-        return self.passed(self._waiting.least, "waits")
+        return self.passed(self._waiting, "waits")

@@ -26,6 +26,7 @@ from lowwater.operators.base import (
 )
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.flush import Chunks, Flush
+from lowwater.operators.group_lows import GroupLows
 from lowwater.state.store import Store
 
 
@@ -41,7 +42,7 @@ class Paced(Protocol):
     def rows(self) -> int: ...
 
     @property
-    def opened(self) -> int: ...
+    def furthest(self) -> int: ...
 
     @property
     def kept(self) -> int: ...
@@ -64,7 +65,9 @@ class Flushing(Operator):
     """An aggregation whose answers leave by a policy, at the end of a micro-batch.
 
     Punctuation is held back together with the answers: the output promises no more of its windows than the first one of
-    which an answer waits allows. The state of the aggregation should lie below `store`, as it is counted here.
+    which an answer waits allows. Where groups close by their own sources, delays are counted in windows of the furthest
+    source, so no answer waits for longer than by the windows of its own. The state of the aggregation should lie below
+    `store`, as it is counted here.
     """
 
     def __init__(self, inner: Paced, policy: Flush, shards: int = 1, store: Store | None = None) -> None:
@@ -117,6 +120,10 @@ class Flushing(Operator):
         self._paced = False
         self.inner.take(port, punctuation, partial(self._hold, emit))
 
+    def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
+        self._paced = False
+        self.inner.take(port, lows, partial(self._hold, emit))
+
     def _hold(self, emit: Emit, message: Message) -> None:
         """Keeps answers. Punctuation follows from what is kept, at the end of the micro-batch."""
         if isinstance(message, Batch):
@@ -126,7 +133,7 @@ class Flushing(Operator):
 
     def excess(self) -> str | None:
         """After a micro-batch no answer waits that is more than `windows` windows late."""
-        oldest, bound = self._chunks.oldest, self.inner.opened - self.policy.windows
+        oldest, bound = self._chunks.oldest, self.inner.furthest - self.policy.windows
         if self._paced and oldest is not None and oldest < bound:
             return f"An answer of window {oldest} waits, though those below {bound} are due."
         return self.inner.excess()
@@ -135,7 +142,7 @@ class Flushing(Operator):
         self.inner.end(partial(self._hold, emit))
         needed = np.unique(np.concatenate([np.empty(0, np.int64), *self._needed]))
         self._needed = []
-        for answers in self._chunks.pace(self.inner.opened, needed):
+        for answers in self._chunks.pace(self.inner.furthest, needed):
             self._own_counts.results += answers.num_rows
             emit(Batch(answers))
         self._paced = True

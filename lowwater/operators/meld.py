@@ -1,7 +1,10 @@
-"""Meld: a union without order (TH 8.2, Fig. 8-2). Rows pass at once. State: one bound per input and attribute.
+"""Meld: a union without order (TH 8.2, Fig. 8-2). Rows pass at once. State: one bound per input and attribute, and
+those of the sources.
 
 Emits, on every attribute on which all inputs progress, the minimum of their bounds, whenever it has grown. (Merge,
 which keeps order, has to buffer every row of the faster inputs instead.)
+
+The progress of each source passes too, where inputs report it: of a source the minimum over the inputs.
 
 A value that one input has ended can still come from another, so ended values do not pass. With `whole`, inputs report
 values that have ended in all of them, as ends() behind union() declares; these pass.
@@ -26,6 +29,7 @@ from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER
 from lowwater.operators.base import Batch, Emit, Ended, Operator, Payload
 from lowwater.operators.bucket import ROW
+from lowwater.operators.group_lows import GroupLows, LowsCodec, least
 from lowwater.operators.layout import Layout, RowLayout
 from lowwater.operators.spec import Need, OperatorSpec, carried
 from lowwater.state.store import Store
@@ -94,6 +98,7 @@ class Meld(Operator):
         self.attributes = tuple(attributes)
         fresh = Bounds({name: [NEVER] * ports for name in attributes}, dict.fromkeys(attributes, NEVER))
         self._bounds = self.store.record("bounds", fresh)
+        self._own = self.store.slots("own", LowsCodec())
 
     @property
     def demands(self) -> tuple[str, ...]:
@@ -119,20 +124,37 @@ class Meld(Operator):
         if self.ports == 1 or self._whole:
             emit(ended)
 
+    def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
+        if lows.attribute in self.attributes:
+            self._own.put(f"{port} {lows.attribute}", lows)
+            self._least(lows.attribute, emit)
+
+    def _least(self, attribute: str, emit: Emit) -> None:
+        """Emits the progress of each source, if inputs have reported it."""
+        names = [f"{port} {attribute}" for port in range(self.ports)]
+        each = [self._own[name].value if name in self._own else None for name in names]
+        lows = least(each, self._bounds.low[attribute])
+        if lows is not None:
+            emit(lows)
+
     def on_punctuation(self, port: int, punctuation: Punctuation, emit: Emit) -> None:
         for attribute in self.attributes:
             low = punctuation.low_watermark(attribute)
             if low is not None:
                 bounds = self._bounds.low[attribute]
+                grows = low > bounds[port]
                 bounds[port] = max(bounds[port], low)
+                if grows and self.ports > 1 and len(self._own):  # of sources that this input does not know
+                    self._least(attribute, emit)
         before = dict(self._bounds.emitted)
-        least = {name: min(bounds) for name, bounds in self._bounds.low.items()}
-        if set(least.values()) == {END}:
+        slowest = {name: min(bounds) for name, bounds in self._bounds.low.items()}
+        if set(slowest.values()) == {END}:
             if set(before.values()) != {END}:
-                self._bounds.emitted = least
+                self._bounds.emitted = slowest
+                self._own.clear()
                 emit(ALL)
             return
-        for name, low in least.items():
+        for name, low in slowest.items():
             if before[name] < low < END:
                 self._bounds.emitted[name] = low
                 emit(Punctuation.linear(name, low))

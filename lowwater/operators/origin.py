@@ -92,6 +92,10 @@ class FromFirst(Operator):
         return FIRST if self.inner is None else self.inner.opened
 
     @property
+    def furthest(self) -> int:
+        return self.opened
+
+    @property
     def kept(self) -> int:
         return FIRST if self.inner is None else self.inner.kept
 

@@ -38,6 +38,7 @@ from lowwater.model.ticks import END, NEVER
 from lowwater.operators.base import Batch, Emit
 from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.operators.final_rows import FinalRows
+from lowwater.operators.group_lows import Reached, each
 from lowwater.state.store import Entry, Store
 from lowwater.windows.over import Over, within
 
@@ -84,21 +85,21 @@ class Ranked:
         group = group[source]
         return Ranked(source, group, time[source], offset[group], offset[group + 1])
 
-    def complete(self, window: Over, low: int) -> Mask:
-        """Whose frames nothing can be added to any more."""
+    def complete(self, window: Over, low: Reached) -> Mask:
+        """Whose frames nothing can be added to any more. `low` is the low-watermark of all rows, or of each."""
         _, ahead = window.reach
-        if window.frame == "range" or low == END:
+        if window.frame == "range":
             return self.time < low - ahead  # at the end, too: no time is near END
-        return np.arange(len(self.source)) + ahead < self.end
+        return (np.arange(len(self.source)) + ahead < self.end) | (low == END)
 
-    def within_reach(self, window: Over, low: int) -> Mask:
+    def within_reach(self, window: Over, low: Reached) -> Mask:
         """Which rows a frame that is not complete may hold, or that of a row still to come."""
         back, ahead = window.reach
         if window.preceding is None:  # all of them, but through the past
             return np.zeros(len(self.source), bool)
         if window.frame == "range":
             return self.time >= low - ahead - back
-        return np.arange(len(self.source)) >= self.end - ahead - back
+        return (np.arange(len(self.source)) >= self.end - ahead - back) & (low != END)
 
     def frames(self, window: Over, at: Ints) -> tuple[Ints, Ints]:
         """The frames of the rows at these positions, as ranges [lo, hi) of positions."""
@@ -151,8 +152,8 @@ class HistoryCodec:
 class OverAggregate(FinalRows):
     """See the module text."""
 
-    def __init__(self, what: WindowedAggregation, store: Store | None = None) -> None:
-        super().__init__(what.schema, what.time, store)
+    def __init__(self, what: WindowedAggregation, store: Store | None = None, by: str | None = None) -> None:
+        super().__init__(what.schema, what.time, store, by)
         assert isinstance(what.window, Over), "this operator is for OVER windows"
         self.what, self.window = what, what.window
         self.bucket = Bucket(what)
@@ -171,13 +172,14 @@ class OverAggregate(FinalRows):
     def _advance(self, final: pa.Table, emit: Emit) -> None:
         """Takes rows just final, answers what is complete now, and forgets what is out of reach."""
         numbers = set(bucket_of(factorise(self._keys(final))[1]).tolist())
-        numbers |= {int(entry.name) for entry in self._buckets if self._moves(entry)}
+        numbers |= {int(entry.name) for entry in self._buckets if self._moves(entry, self.step.most)}
         if not numbers:
             return
         there = [str(b) for b in sorted(numbers) if str(b) in self._buckets]
         gathered = self._gather([self._buckets[b].value for b in there], final)
         pending, past = gathered.pending(), gathered.past
-        done = pending & gathered.ranked.complete(self.window, self.low)
+        low = each(self.frontier.of(gathered.partitions), gathered.ranked.group)
+        done = pending & gathered.ranked.complete(self.window, low)
         pending &= ~done
         if done.any():
             partials = self._lifted(gathered)
@@ -187,14 +189,14 @@ class OverAggregate(FinalRows):
         if self.low == END:
             self._buckets.clear()
         else:
-            self._keep(numbers, gathered, pending, past)
+            self._keep(numbers, gathered, pending, past, low)
 
-    def _moves(self, of: Entry[History]) -> bool:
-        """Whether the low-watermark alone completes a frame there, or puts a row out of reach."""
+    def _moves(self, of: Entry[History], low: int) -> bool:
+        """Whether a low-watermark alone can complete a frame there, or put a row out of reach."""
         back, ahead = self.window.reach
-        if self.window.frame == "rows" or self.low == END:
-            return self.low == END
-        return bool(of.meta["oldest_open"] < self.low - ahead or of.meta["oldest_kept"] < self.low - ahead - back)
+        if self.window.frame == "rows" or low == END:
+            return low == END
+        return bool(of.meta["oldest_open"] < low - ahead or of.meta["oldest_kept"] < low - ahead - back)
 
     def _keys(self, rows: pa.Table) -> pa.Table:
         return rows.select(list(self.what.group_by)) if self.what.group_by else without_columns(rows.num_rows)
@@ -240,10 +242,10 @@ class OverAggregate(FinalRows):
         columns = [tuple(take(column, answered) for column in partial) for partial in partials]
         return regroup(gathered.partitions, group, np.zeros(len(group), np.int64), columns, self.bucket.algebras)
 
-    def _keep(self, numbers: set[int], gathered: Gathered, pending: Mask, past: Grouped | None) -> None:
+    def _keep(self, numbers: set[int], gathered: Gathered, pending: Mask, past: Grouped | None, low: Reached) -> None:
         """Puts what later frames need back into these buckets."""
         ranked = gathered.ranked
-        reached = ~pending & ranked.within_reach(self.window, self.low)
+        reached = ~pending & ranked.within_reach(self.window, low)
         bucket = bucket_of(gathered.partitions)[ranked.group]
         of_past = None if past is None else bucket_of(past.keys)[past.group]
         for b in numbers:
@@ -264,12 +266,18 @@ class OverAggregate(FinalRows):
         if self.low == END:
             return f"{self.rows} rows are kept after the end of the stream." if self.rows else None
         for bucket in self._buckets:
-            if self.window.frame == "range" and self._moves(bucket):
-                return f"A row is kept that no frame from {self.low} on reaches."
+            if self.window.frame == "range" and self._moves(bucket, self.frontier.most) and self._passed_by(bucket):
+                return "A row is kept that no frame from the low-watermark on reaches."
             unbounded = self.window.frame == "range" or self.window.preceding is None
             if not unbounded and bucket.meta["rows"] > (most := bucket.meta["partitions"] * (back + ahead)):
                 return f"{bucket.meta['rows']} rows are kept of {bucket.meta['partitions']} partitions, over {most}."
         return super().excess()
+
+    def _passed_by(self, bucket: Entry[History]) -> bool:
+        """Whether the low-watermark of its source has passed all frames that could hold some row there."""
+        back, ahead = self.window.reach
+        reached = [(bucket.value.open, ahead), (bucket.value.kept, ahead + back)]
+        return any((self.bucket.ticks(rows) < self.frontier.of(rows) - reach).any() for rows, reach in reached)
 
     @property
     def rows(self) -> int:

@@ -20,6 +20,7 @@ from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Grouped, GroupedCodec, cover, gather, merge, regroup, runs
 from lowwater.errors import LowwaterError
 from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.group_lows import Advance, Ints, Reached, each
 from lowwater.operators.in_blocks import InBlocks
 from lowwater.operators.window_aggregate import Closed
 from lowwater.state.store import Store
@@ -38,18 +39,30 @@ class PanePartials(InBlocks):
         self._window = what.grid
         super().__init__(algebras, what.grid.panes_per_window if isinstance(what.grid, Sliding) else 1, store)
 
-    def absorb(self, grouped: Grouped, opened: int) -> None:
+    def absorb(self, grouped: Grouped, opened: Reached) -> None:
         self._blocks.absorb(grouped)
 
     def close(self, opened: int, stop: int) -> Closed | None:
         panes = self._blocks.together(below=self._reach(stop))
         return None if panes is None else self._answer(panes, opened, stop)
 
+    def close_own(self, step: Advance) -> Closed | None:
+        panes = self._blocks.together(below=self._reach(step.most))
+        if panes is None:
+            return None
+        opened, stop = (each(reached, panes.group) for reached in (step.before.of(panes.keys), step.due(panes.keys)))
+        moves = np.asarray(stop > opened)
+        if not moves.any():
+            return None
+        if isinstance(opened, int) or isinstance(stop, int):
+            return self._answer(panes, opened, stop)
+        return self._answer(panes.where(moves), opened[moves], stop[moves])
+
     def _reach(self, stop: int) -> int | None:
         """The first pane that no window below `stop` reads."""
         return None if stop == OPEN_END else int(self._window.window_panes(np.array([stop - 1]))[1][0])
 
-    def _answer(self, panes: Grouped, opened: int, stop: int) -> Closed:
+    def _answer(self, panes: Grouped, opened: Reached, stop: Reached) -> Closed:
         group, wid = cover(panes.group, panes.slot, self._window.pane_wids, opened, stop)
         lo, hi = runs(panes, group, *self._window.window_panes(wid))
         results = [
@@ -58,7 +71,13 @@ class PanePartials(InBlocks):
         return Closed(panes.keys, group, wid, results)
 
     def expire(self, stop: int) -> None:
-        self._blocks.keep(lambda pane: self._window.pane_wids(pane)[1] >= stop)
+        self._blocks.keep(lambda panes: self.last_wid(panes.slot) >= stop)
+
+    def last_wid(self, slot: Ints) -> Ints:
+        return self._window.pane_wids(slot)[1]
+
+    def first_slot(self, wid: int) -> int:
+        return int(self._window.window_panes(np.array([wid]))[0][0])
 
     def least(self) -> int | None:
         pane = self._blocks.least()
@@ -102,7 +121,7 @@ class LandmarkPartials(PanePartials):
             self._blocks.clear()
             return
         closed = self._blocks.together(below=stop)
-        self._blocks.keep(lambda pane: pane >= stop)
+        self._blocks.keep(lambda panes: panes.slot >= stop)
         parts = [part for part in (self._base, closed and closed.where(closed.slot < stop)) if part is not None]
         live = [part.where(self._window.pane_wids(part.slot)[1] >= stop) for part in parts]
         folded = [

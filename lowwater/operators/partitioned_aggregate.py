@@ -8,6 +8,9 @@ A numbered row falls into the pane of gcd(RANGE, SLIDE) rows that its number is 
 over time; only that each partition closes its own windows, by its own count. A window is answered when its last row is
 there, and what is not full at the end of the stream is answered then.
 
+With `by`, one of the columns of the partition is the source of the rows, and rows are final by the progress of their
+own source (group_lows.py).
+
 State: for each partition that was ever seen its count, and the panes of its last RANGE rows; by time also the rows that
 are not final yet. It lies in hash buckets, of which a batch touches those of its partitions.
 """
@@ -20,13 +23,14 @@ import pyarrow as pa
 
 from lowwater.aggregates.bounded import Tally
 from lowwater.aggregates.grouped import Grouped, cover, factorise, lift, pick, runs, without_columns
-from lowwater.model.punctuation import Punctuation
+from lowwater.model.punctuation import Mask, Punctuation
 from lowwater.model.ticks import END
-from lowwater.operators.aggregation import Aggregation, Closed
+from lowwater.operators.aggregation import FIRST, Aggregation, Closed
 from lowwater.operators.base import Emit, Payload, batch_of
 from lowwater.operators.bucket import WindowedAggregation
 from lowwater.operators.buckets import Buckets
 from lowwater.operators.counted import places, tallies, tally_of
+from lowwater.operators.group_lows import Advance, Frontier, GroupLows, Own, Reached
 from lowwater.operators.waiting import Waiting
 from lowwater.state.store import Store
 from lowwater.windows.context_aware import Partitioned
@@ -39,8 +43,9 @@ ENDED = "the stream has ended"
 class PartitionedAggregate(Aggregation):
     """See the module text. `opened` is the low-watermark up to which rows are final."""
 
-    def __init__(self, what: WindowedAggregation, store: Store | None = None) -> None:
+    def __init__(self, what: WindowedAggregation, store: Store | None = None, by: str | None = None) -> None:
         super().__init__(what, store)
+        self._own = Own(by, what.time, self.store)
         assert isinstance(what.window, Partitioned)
         self.by_time = what.window.order == "time"
         self.window = what.window.over_ranks
@@ -52,9 +57,11 @@ class PartitionedAggregate(Aggregation):
     def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
         given = batch_of(rows)
         time = self.bucket.ticks(given)
-        late = time < self.opened if self.by_time else np.full(len(time), self.opened == END)
-        given = self.without_late(given, late, ENDED if self.opened == END else LATE, emit)
-        time = time[~late]
+        closed = np.broadcast_to(self._frontier.of(given), len(time))
+        late = time < closed if self.by_time else closed == END
+        ended = late & (closed == END)
+        given, time = self._without(given, time, ended, ENDED, emit)
+        given, time = self._without(given, time, late[~ended], LATE, emit)
         if self.by_time:
             self._waiting.add(given, time)
         else:
@@ -64,12 +71,29 @@ class PartitionedAggregate(Aggregation):
         low = punctuation.low_watermark(self.what.time)
         if low is None or low <= self.opened:
             return
-        self.opened = low
-        if self.by_time:
-            self._number(*self._waiting.release(low), emit)
+        before, self.opened = self._frontier, low
+        self._advance(Advance(before, self._frontier, low), emit)
         if low == END:
-            self._finish(emit)
             self._promises.emit({self.what.time: END}, emit)
+
+    def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
+        before = self._frontier
+        grown = self._own.hear(lows)
+        if grown is not None:
+            self._advance(Advance(before, self._frontier, grown), emit)
+
+    @property
+    def _frontier(self) -> Frontier:
+        return Frontier(self.opened, self._own.lows)
+
+    def _without(self, rows: pa.Table, time: Ints, late: Mask, reason: str, emit: Emit) -> tuple[pa.Table, Ints]:
+        return self.without_late(rows, late, reason, emit), time[~late]
+
+    def _advance(self, step: Advance, emit: Emit) -> None:
+        if self.by_time:
+            self._number(*self._waiting.release(step.most, step.due), emit)
+        if step.most == END:
+            self._finish(step, emit)
 
     def _number(self, rows: pa.Table, time: Ints, emit: Emit) -> None:
         """Numbers rows in the order given, reduces them to panes and answers the windows that have become full."""
@@ -101,9 +125,14 @@ class PartitionedAggregate(Aggregation):
         self._panes.absorb(panes.where(self.window.pane_wids(panes.slot)[1] >= stop[panes.group]))
         self._answers(panes, opened, stop, emit)
 
-    def _finish(self, emit: Emit) -> None:
-        """The end of the stream: windows that are not full are answered as they are."""
-        panes, counts = self._panes.extract(END), self._tallies.extract(END)
+    def _finish(self, step: Advance, emit: Emit) -> None:
+        """The end of the stream, or of some sources: windows that are not full are answered as they are."""
+
+        def ended(keys: pa.Table) -> Reached:
+            due = step.due(keys)
+            return due if isinstance(due, int) else np.where(due == END, END, FIRST)
+
+        panes, counts = self._panes.extract(END, ended), self._tallies.extract(END, ended)
         if panes is not None:
             count = tally_of(panes.keys, counts)
             self._answers(panes, count // self.window.slide, self.window.bounds(count - 1)[1] + 1, emit)
@@ -125,8 +154,8 @@ class PartitionedAggregate(Aggregation):
             return f"{self.rows} rows are kept after the end of the stream."
         if (most := self._tallies.rows * self.window.panes_per_window) < self._panes.rows:
             return f"{self._panes.rows} panes are kept of {self._tallies.rows} partitions, more than {most}."
-        least = self._waiting.least
-        return None if least is None or least >= self.opened else f"A row at {least} waits, though it is final."
+        least = self._waiting.passed(self._frontier)
+        return None if least is None else f"A row at {least} waits, though it is final."
 
     @property
     def rows(self) -> int:

@@ -69,6 +69,10 @@ class OperatorSpec(ABC):
         """The first line that EXPLAIN prints."""
         return self.name
 
+    def closes_by(self, port: int) -> str | None:
+        """The source column by whose own progress groups close (group_lows.py); None if the slowest source counts."""
+        return None
+
     def timed_by(self, port: int) -> str | None:
         """The column in whose ticks `begin` gets the span of a port's rows; None if it is not needed."""
         return None

@@ -16,10 +16,13 @@ it is, and only those that the low-watermark cuts are written anew.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.operators.group_lows import Frontier, Reached
 from lowwater.state.store import Store
 
 Times = npt.NDArray[np.int64]
@@ -51,18 +54,22 @@ class Waiting:
             columns = [rows.column(name) for name in self._schema.names]
             self._parts.add((pa.table(columns, schema=self._schema), time), **_facts(time))
 
-    def release(self, low: int) -> Timed:
-        """The rows with time < low, by (time, arrival), and their times."""
+    def release(self, low: int, of: Callable[[pa.Table], Reached] | None = None) -> Timed:
+        """The rows with time < low, by (time, arrival), and their times. With `of`, those below what it has for each
+        row, which is `low` at most."""
         gone = []
         for entry in self._parts:
             if entry.meta["least"] >= low:
                 continue
             rows, time = entry.value
-            if entry.meta["most"] < low:
+            reached = low if of is None else of(rows)
+            out = time < reached
+            if out.all():
                 gone.append((rows, time))
                 self._parts.drop(entry.name)
                 continue
-            out = time < low
+            if not out.any():
+                continue
             gone.append((rows.filter(pa.array(out)), time[out]))
             left = rows.filter(pa.array(~out)).combine_chunks()
             self._parts.put(entry.name, (left, time[~out]), **_facts(time[~out]))
@@ -88,6 +95,13 @@ class Waiting:
     def least(self) -> int | None:
         """The smallest time of the rows that wait."""
         return min((entry.meta["least"] for entry in self._parts), default=None)
+
+    def passed(self, frontier: Frontier) -> int | None:
+        """The smallest time of the rows that wait though the low-watermark of their source has passed them."""
+        if frontier.own is None:
+            return self.least if self.least is not None and self.least < frontier.least else None
+        parts = [(time, np.asarray(time < frontier.of(rows))) for rows, time in (entry.value for entry in self._parts)]
+        return min((int(time[below].min()) for time, below in parts if below.any()), default=None)
 
 
 def _facts(time: Times) -> dict[str, int]:

@@ -13,6 +13,7 @@ import numpy as np
 from lowwater.aggregates.base import Algebra, take
 from lowwater.aggregates.grouped import Grouped, regroup
 from lowwater.operators.bucket import WindowedAggregation
+from lowwater.operators.group_lows import Advance, Ints, Reached, each
 from lowwater.operators.in_blocks import InBlocks
 from lowwater.operators.window_aggregate import Closed
 from lowwater.state.store import Store
@@ -28,7 +29,7 @@ class WindowPartials(InBlocks):
         first, last = what.grid.pane_wids(np.zeros(1, np.int64))
         super().__init__(algebras, int(last[0] - first[0] + 1), store)
 
-    def absorb(self, grouped: Grouped, opened: int) -> None:
+    def absorb(self, grouped: Grouped, opened: Reached) -> None:
         first, last = self._window.pane_wids(grouped.slot)
         first = np.maximum(first, opened)
         count = last - first + 1
@@ -43,14 +44,25 @@ class WindowPartials(InBlocks):
 
     def close(self, opened: int, stop: int) -> Closed | None:
         rows = self._blocks.together(below=stop)
-        if rows is None:
-            return None
-        rows = rows.where((rows.slot >= opened) & (rows.slot < stop))
+        return None if rows is None else self._answer(rows.where((rows.slot >= opened) & (rows.slot < stop)))
+
+    def close_own(self, step: Advance) -> Closed | None:
+        """All that is kept is open, so what is due now has not been answered yet."""
+        rows = self._blocks.together(below=step.most)
+        return None if rows is None else self._answer(rows.where(rows.slot < each(step.due(rows.keys), rows.group)))
+
+    def _answer(self, rows: Grouped) -> Closed:
         results = [algebra.lower(partial) for algebra, partial in zip(self._algebras, rows.partials, strict=True)]
         return Closed(rows.keys, rows.group, rows.slot, results)
 
     def expire(self, stop: int) -> None:
-        self._blocks.keep(lambda wid: wid >= stop)
+        self._blocks.keep(lambda rows: rows.slot >= stop)
+
+    def last_wid(self, slot: Ints) -> Ints:
+        return slot
+
+    def first_slot(self, wid: int) -> int:
+        return wid
 
     def least(self) -> int | None:
         return self._blocks.least()

@@ -11,11 +11,14 @@ Late is a matter of windows, not of rows (S6): a row that misses some of its win
 open. It goes to the late output with the number of windows it missed, and is counted whether or not anyone reads that.
 With late="drop" a row late for one window is taken out of all (the consistent slack of the thesis). With an allowed
 lateness closed windows are kept that much longer, and what a late row changes is said again (revisions.py).
+
+With `by`, one of the groups is the source of the rows, and each group closes by the progress of its own source
+(group_lows.py): a window of the group is answered, and rows are late for it, as if only that source existed. Of the
+output the linear bound is promised, the minimum over all sources.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +34,8 @@ from lowwater.model.ticks import END, NEVER
 from lowwater.operators.aggregation import EARLY, FINAL, FIRST, REVISED, Aggregation, Closed
 from lowwater.operators.base import Batch, Emit, Late, Payload, PortFacts, Reduced, StreamProperties, batch_of
 from lowwater.operators.bucket import ROW, WindowedAggregation
+from lowwater.operators.group_lows import Advance, Frontier, GroupLows, Own, Reached, each
+from lowwater.operators.keeping import Keeping
 from lowwater.operators.late import late_rows
 from lowwater.operators.revisions import Touched
 from lowwater.state.store import Store
@@ -41,48 +46,6 @@ from lowwater.windows.spec import OPEN_END
 __all__ = ["Closed", "Keeping", "Reduced", "WindowAggregate"]
 
 Ints = npt.NDArray[np.int64]
-
-
-class Keeping(ABC):
-    """What is kept between windows."""
-
-    takes_rows = False
-    """Whether it wants rows as they come instead of partials."""
-
-    def absorb(self, grouped: Grouped, opened: int) -> None:
-        """Takes partials; ids below `opened` are closed and must not be touched again."""
-        raise TypeError(f"{type(self).__name__} takes rows, not partials.")
-
-    def buffer(self, rows: pa.Table, time: npt.NDArray[np.int64]) -> None:
-        raise TypeError(f"{type(self).__name__} takes partials, not rows.")
-
-    def arrived(self, rows: pa.Table) -> pa.Table:
-        """All rows of a batch in arrival order, before late ones are taken out; where they count, they are marked."""
-        return rows
-
-    def monitor(self, properties: StreamProperties) -> None:
-        """How the sources stand, before each punctuation; for tactics that adapt to it."""
-        return None
-
-    @abstractmethod
-    def close(self, opened: int, stop: int) -> Closed | None:
-        """Answers of all windows opened <= id < stop that hold anything."""
-
-    @abstractmethod
-    def expire(self, stop: int) -> None:
-        """Forgets what no window from `stop` on will read."""
-
-    @abstractmethod
-    def least(self) -> int | None:
-        """The last window that the oldest thing kept is in; None if nothing is kept, or windows do not say."""
-
-    def span(self) -> int:
-        """The slots between the oldest and the newest thing kept, where the bound is a number of slots per group."""
-        return 0
-
-    @property
-    @abstractmethod
-    def rows(self) -> int: ...
 
 
 @dataclass
@@ -123,8 +86,10 @@ class WindowAggregate(Aggregation):
         keeping: Callable[[WindowedAggregation, list[Algebra], Store], Keeping],
         store: Store | None = None,
         limit: int | None = None,
+        by: str | None = None,
     ) -> None:
-        """`limit` is the number of slots per group that the bound on state allows, if it is a number."""
+        """`limit` is the number of slots per group that the bound on state allows, if it is a number. `by` is the
+        source column by which groups close on their own."""
         super().__init__(what, store)
         self.limit = limit
         assert isinstance(what.window, ContextFree | SlideByTuple)
@@ -132,6 +97,7 @@ class WindowAggregate(Aggregation):
         self.axis = ROW if isinstance(what.window, TupleBased) else what.time
         self.keeping = keeping(what, self.bucket.algebras, self.store.at("kept"))
         self._windows = self.store.record("windows", Windows())
+        self._own = Own(by, self.axis, self.store)
         self._seen = self.store.record("seen", Seen())
         self._bases: Ints = np.zeros(1, np.int64)  # the number of the first row of each run
         self._coming = 0
@@ -159,12 +125,26 @@ class WindowAggregate(Aggregation):
         """All that is kept is read by a window that is kept, and no group has more slots than its limit."""
         if self.kept == OPEN_END:
             return f"{self.rows} rows are kept after the end of the stream." if self.rows else None
-        last = self.keeping.least()
+        last, span = self.keeping.least(), self.keeping.span
         if last is not None and last < self.kept:
             return f"State of window {last} is kept, though all windows below {self.kept} are forgotten."
-        if self.limit is not None and self.keeping.span() > self.limit:
-            return f"State spans {self.keeping.span()} panes or windows, but the bound is {self.limit} per group."
+        if self._own.lows is not None:
+            last, span = self.keeping.least_own(self._frontier(self.kept)), self.keeping.span_own
+            if last is not None:
+                return f"State of window {last} is kept, though its source has closed the window."
+        if self.limit is not None and span() > self.limit:
+            return f"State spans {span()} panes or windows, but the bound is {self.limit} per group."
         return None
+
+    @property
+    def furthest(self) -> int:
+        """The first window that is open in all groups."""
+        return self._frontier(self.opened).most
+
+    def _frontier(self, least: int) -> Frontier:
+        """How far groups are closed, as window ids, if `least` is for all."""
+        lows = self._own.lows
+        return Frontier(least, None if lows is None else lows.mapped(self.what.grid.closed_below))
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
@@ -202,28 +182,30 @@ class WindowAggregate(Aggregation):
         self._seen.rows += len(time)
         self._seen.high = max(self._seen.high, int(time.max(initial=NEVER)))
         first, last = self.window.bounds(self.bucket.places(rows, time))
-        missed, gone = self._missed(first, last)
+        missed, gone = self._missed(first, last, self.kept)
         self._count(missed, gone, np.ones(len(first), np.int64))
         kept = ~gone & (first <= last)
         self.keeping.buffer(rows.filter(pa.array(kept)), time[kept])
         if missed.any():
-            emit(self._late(rows, first, last, missed))
+            emit(self._late(rows, first, last, missed, self.kept))
 
     def _take_partials(self, reduced: Reduced, emit: Emit) -> None:
         """All rows of a pane share their windows, so lateness is decided for partials, and told for rows if wanted."""
-        grouped = reduced.grouped
-        missed, gone = self._missed(*self.window.pane_wids(grouped.slot))
+        grouped, frontier = reduced.grouped, self._frontier(self.kept)
+        closed = each(frontier.of(grouped.keys), grouped.group)
+        missed, gone = self._missed(*self.window.pane_wids(grouped.slot), closed)
         self._count(missed, gone, np.asarray(grouped.partials[0][0]))
         kept = grouped.where(~gone)
         if len(kept):
-            self.keeping.absorb(kept, self.kept)
+            self.keeping.absorb(kept, each(closed, np.flatnonzero(~gone)))
             if self.what.lateness:
                 self._unsaid.note(kept)
             if self.what.early:
                 self._note(kept)
         if reduced.rows is not None and missed.any():
             first, last = self.window.bounds(self.bucket.places(reduced.rows, self.bucket.ticks(reduced.rows)))
-            emit(self._late(reduced.rows, first, last, self._missed(first, last)[0]))
+            closed = frontier.of(reduced.rows)
+            emit(self._late(reduced.rows, first, last, self._missed(first, last, closed)[0], closed))
 
     def _note(self, grouped: Grouped) -> None:
         """What early answers are about; of open id ranges (landmarks) they go as far as the newest row."""
@@ -232,25 +214,26 @@ class WindowAggregate(Aggregation):
         newest = int(np.where(last == OPEN_END, first, last).max())
         self._windows.newest = max(self._windows.newest, newest)
 
-    def _missed(self, first: Any, last: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which have missed a window of theirs, and which all of them: after the end, also those of open id ranges."""
+    def _missed(self, first: Any, last: Any, closed: Reached) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which have missed a window of theirs, and which all of them: after the end, also those of open id ranges.
+        Windows below `closed` are closed, for all or for each."""
         inside = first <= last
-        missed = (first < self.kept) & inside
+        missed = (first < closed) & inside
         if self.what.late == "drop":
             return missed, missed
-        return missed, ((last < self.kept) | (self.kept == OPEN_END)) & inside
+        return missed, ((last < closed) | (closed == OPEN_END)) & inside
 
     def _count(self, missed: Any, gone: Any, rows: npt.NDArray[np.int64]) -> None:
         self.counts.late += int(rows[missed].sum())
         self.counts.dropped += int(rows[gone].sum())
 
-    def _late(self, rows: pa.Table, first: Any, last: Any, missed: Any) -> Late:
-        first, last = first[missed], last[missed]
-        n_missed = np.minimum(last, self.kept - 1) - first + 1
-        n_kept = np.where(last == OPEN_END, -1, np.maximum(last - np.maximum(first, self.kept) + 1, 0))
-        if self.kept == OPEN_END:
-            n_missed[last == OPEN_END] = -1
-            n_kept[:] = 0
+    def _late(self, rows: pa.Table, first: Any, last: Any, missed: Any, closed: Reached) -> Late:
+        first, last, closed = first[missed], last[missed], each(closed, np.flatnonzero(missed))
+        n_missed = np.minimum(last, closed - 1) - first + 1
+        n_kept = np.where(last == OPEN_END, -1, np.maximum(last - np.maximum(first, closed) + 1, 0))
+        ended = np.asarray(closed == OPEN_END)
+        n_missed = np.where(ended & (last == OPEN_END), -1, n_missed)
+        n_kept = np.where(ended, 0, n_kept)
         if self.what.late == "drop":
             n_missed, n_kept = np.where(n_kept < 0, -1, n_missed + n_kept), np.zeros_like(n_kept)
         if isinstance(self.window, SlideByTuple):  # ids that may exist, not windows that do
@@ -275,6 +258,20 @@ class WindowAggregate(Aggregation):
             self._advance(self.window.horizon(self._seen.last), emit)  # no shard answers less than another
         self._advance(low, emit)
 
+    def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
+        before = self._frontier(self.opened)
+        grown = self._own.hear(lows)
+        if grown is None:
+            return
+        after = self._frontier(self.opened)
+        self._step(before, after, int(OPEN_END) if grown == END else self.window.closed_below(grown), emit)
+
+    def _step(self, before: Frontier, after: Frontier, most: int, emit: Emit) -> None:
+        """Groups close by their own sources."""
+        step = Advance(before, after, most)
+        self._answers(self.keeping.close_own(step), FINAL, emit)
+        self.keeping.expire_own(step)
+
     def _hear(self, low: int) -> None:
         """Tells the tactic how the sources stand; behind another operator the input is all there is of a source."""
         if self._sources is None and self._seen.rows:
@@ -287,11 +284,15 @@ class WindowAggregate(Aggregation):
         stop = OPEN_END if low == END else self.window.closed_below(low)
         keep = stop if low == END or not self.what.lateness else self.window.closed_below(low - self.what.lateness)
         self._revised(emit)  # before anything it needs is forgotten
-        if stop > self.opened:
+        if stop > self.opened and self._own.lows is not None:  # the slowest source has moved, and perhaps no other
+            self._step(self._frontier(self.opened), self._frontier(int(stop)), int(stop), emit)
+            self.opened = int(stop)
+        elif stop > self.opened:
             self._answers(self.keeping.close(self.opened, int(stop)), FINAL, emit)
             self.opened = int(stop)
         if keep > self.kept:
-            self.keeping.expire(int(keep))
+            if self._own.lows is None:
+                self.keeping.expire(int(keep))
             self._windows.kept = int(keep)
             self._promises.emit(self.bounds_from(self.kept), emit)
 

@@ -189,6 +189,11 @@ class Plan:
         operator, port = at.reader
         return self.operators[operator].spec.layout(port, at.route)
 
+    def closes_by(self, at: Entry | Edge) -> str | None:
+        """The source column by which the operator that reads these rows closes each group on its own, if it does."""
+        operator, port = at.reader
+        return self.operators[operator].spec.closes_by(port)
+
     def of_stage(self, stage: int) -> list[int]:
         """The operators of a stage, in the order that rows pass them."""
         return [i for i, placed in enumerate(self.operators) if placed.stage == stage]

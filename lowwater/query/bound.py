@@ -21,8 +21,9 @@ def slots(window: ContextFree, tactic: str, spread: int) -> int:
     return -(-spread // window.slide) + 2
 
 
-def bound_text(what: WindowedAggregation, tactic: str, before: Properties) -> str:
-    """The bound on state as EXPLAIN prints it; tests assert it through `slots`."""
+def bound_text(what: WindowedAggregation, tactic: str, before: Properties, by: str | None = None) -> str:
+    """The bound on state as EXPLAIN prints it; tests assert it through `slots`. `by` is the source column, if each
+    group closes by the progress of its own source."""
     window = what.window
     if not isinstance(window, ContextFree):
         return _context_aware(what, tactic)
@@ -31,7 +32,7 @@ def bound_text(what: WindowedAggregation, tactic: str, before: Properties) -> st
         return "all rows, for ever" if endless else f"the rows of the last RANGE and {DISORDER}"
     if tactic == "adaptive":
         return f"for each group the less of its rows of the last RANGE and its partials, and {DISORDER}"
-    spread, later = _spread(what, before)
+    spread, later = _spread(what, before, by)
     unit = "panes" if tactic == "panes" else "windows" if tactic == "wid" else "partials"
     text = f"{slots(window, tactic, spread)} {unit} x groups with rows in them"
     if not all(a.bounded for a in what.distinct):
@@ -40,23 +41,29 @@ def bound_text(what: WindowedAggregation, tactic: str, before: Properties) -> st
     return text if what.anchored else f"{text}, and the rows that come before the origin is known"
 
 
-def limit(what: WindowedAggregation, tactic: str, before: Properties) -> int | None:
+def limit(what: WindowedAggregation, tactic: str, before: Properties, by: str | None = None) -> int | None:
     """The partials per group of the bound, where nothing is added to it in words. Runs are checked against it."""
     window = what.window
     if not isinstance(window, ContextFree) or tactic not in COUNTED or not what.anchored:
         return None
-    spread, later = _spread(what, before)
+    spread, later = _spread(what, before, by)
     return None if later else slots(window, tactic, spread)
 
 
-def _spread(what: WindowedAggregation, before: Properties) -> tuple[int, str]:
+def _spread(what: WindowedAggregation, before: Properties, by: str | None) -> tuple[int, str]:
     """How far rows can be ahead of the low-watermark, and the words to add where that is not known."""
     if isinstance(what.window, TupleBased):
         return 0, ""
     own = before.progressing(what.time)
     if own is None or own.behind is None:
-        return what.lateness, ", plus those between the low-watermark and the newest row"
-    return own.behind + what.lateness, ", plus those between the slowest and the fastest source" if before.apart else ""
+        newest = "the newest row" if by is None else f"the newest row of its {by}"
+        return what.lateness, f", plus those between the low-watermark and {newest}"
+    apart = ""
+    if before.apart and by is None:
+        apart = ", plus those between the slowest and the fastest source"
+    elif before.united and by is not None:
+        apart = f", plus those between the slowest and the fastest input of its {by}"
+    return own.behind + what.lateness, apart
 
 
 def _context_aware(what: WindowedAggregation, tactic: str) -> str:

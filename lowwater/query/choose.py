@@ -35,6 +35,8 @@ from lowwater.windows.over import Over
 
 ANSWERED_AGAIN = ("wid", "panes", "landmark")
 """Tactics that can answer a window more than once."""
+CLOSED_ALONE = ("wid", "panes", "sessions", "partitioned", "over")
+"""Tactics whose groups can close by the progress of their own sources."""
 
 
 class Statistics(Protocol):
@@ -63,14 +65,27 @@ def aggregate_spec(
     algebras = what.algebras()  # binds every aggregate to its column, which refuses types that do not fit
     # Skewed groups are a hint: options that need partials take precedence.
     choice = choose(what, algebras, before.skewed and not what.revises and table is None)
-    if statistics is not None and choice.tactic in ("wid", "panes") and flush.name == "eager" and statistics.sparse:
+    by = before.closes_by(what.time, what.group_by)
+    if by is not None and not closes_alone(what, choice.tactic):
+        by = None
+    free = by is None and flush.name == "eager" and choice.tactic in ("wid", "panes")
+    if free and statistics is not None and statistics.sparse:
         choice = Choice("adaptive", f"groups are sparse ({statistics}), so they are kept as rows until they are dense")
     if strategy not in ("auto", choice.tactic):
         choice = Choice(_override(strategy, what), f"asked for by strategy={strategy!r}")
-    bound, most = bound_text(what, choice.tactic, before), limit(what, choice.tactic, before)
-    spec = AggregateSpec(what, choice.tactic, choice.why, bound, flush, table, limit=most)
+        by = by if closes_alone(what, choice.tactic) else None
+    bound, most = bound_text(what, choice.tactic, before, by), limit(what, choice.tactic, before, by)
+    spec = AggregateSpec(what, choice.tactic, choice.why, bound, flush, table, limit=most, by=by)
     _refuse_extras(spec)
     return spec
+
+
+def closes_alone(what: WindowedAggregation, tactic: str) -> bool:
+    """Whether groups can close by the progress of their own sources. Answers that are revised wait for the slowest, and
+    so do windows whose origin or numbers depend on the rows of all sources."""
+    window = what.window
+    by_arrival = isinstance(window, TupleBased) or (isinstance(window, Partitioned) and window.order == "arrival")
+    return tactic in CLOSED_ALONE and what.anchored and not what.revises and not by_arrival
 
 
 def choose(what: WindowedAggregation, algebras: Sequence[Algebra], skewed: bool) -> Choice:

@@ -116,10 +116,10 @@ def _read_through_union(plan: Plan, e: Entry | Edge, number: int) -> bool:
 
 def _entry(plan: Plan, entry: Entry) -> Described:
     i = plan.inputs[entry.input]
-    lines = [("progress", progress(i, Ticks(entry.schema.field(i.time).type)))]
+    lines = [("progress", progress(i, Ticks(entry.schema.field(i.time).type), plan.closes_by(entry)))]
     if entry.ends is not None:
         lines.append(("values", str(entry.ends)))
-    facts = {"input": i.name, "progress": i.time, "source": i.source}
+    facts = {"input": i.name, "progress": i.time, "source": i.source, "closes_by": plan.closes_by(entry)}
     node = Described("input", f"Input {i.name}", tuple(lines), facts=facts)
     for step in entry.steps:
         node = Described("step", step, inputs=(node,))
@@ -168,8 +168,9 @@ def _output(placed: Placed, follower: Edge | None) -> list[tuple[str, str]]:
     return [("output", "; ".join(promised) or "no punctuation before the end")]
 
 
-def progress(i: Input, ticks: Ticks) -> str:
-    """How the progress of an input is known."""
+def progress(i: Input, ticks: Ticks, by: str | None = None) -> str:
+    """How the progress of an input is known. `by` is the source column, if groups close by the progress of their own
+    source."""
     policy = (
         f"delay of at most {length(i.policy.ticks, ticks)}"
         if isinstance(i.policy, Delay) and i.policy.ticks
@@ -180,7 +181,8 @@ def progress(i: Input, ticks: Ticks) -> str:
         what = "punctuations and data" if i.punctuation.data else "punctuations"
         text += f"; rows with {i.punctuation.when} are {what} up to {i.punctuation.upto}"
     if i.source is not None:
-        text += f"; per {i.source}, the slowest counts"
+        counts = "the slowest counts" if by is None else f"each {by} closes by its own progress"
+        text += f"; per {i.source}, {counts}"
     if i.idle is not None:
         text += f"; a source silent for {i.idle.after / 1e6:g} s is advanced to {i.idle.lag / 1e6:g} s behind the clock"
     return text

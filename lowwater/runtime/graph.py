@@ -5,7 +5,8 @@ One call of `apply` is one micro-batch. Its order is fixed:
     begin          every operator gets the facts of the batch, which all shards know
     rows           of all inputs and of earlier stages
     ended values
-    punctuation    that follows from the progress of the inputs, and that earlier stages have promised
+    punctuation    that follows from the progress of the inputs, of each source and then of all, and that earlier
+                   stages have promised
     end
 
 A shuffle keeps no order between rows and punctuation. Punctuation may take effect late. If it took effect too early, it
@@ -232,6 +233,7 @@ class Graph:
         lows = dict(self.inputs.low_watermarks())
         for entry in self.entries.values():
             low = lows.get(self._place[entry.input], NEVER)
+            self._punctuate_sources(entry)
             if low == END:
                 self._send(entry.operator, entry.port, ALL)
             elif low > NEVER:
@@ -244,6 +246,17 @@ class Graph:
             edge = self.plan.edges[e]
             for punctuation in incoming.punctuation():
                 self._send(edge.operator, edge.port, punctuation)
+
+    def _punctuate_sources(self, entry: Entry) -> None:
+        """Sends the progress of each source to an operator whose groups close by it; at the end all close."""
+        column = self.plan.closes_by(entry)
+        if column is None:
+            return
+        lows = self.inputs.lows(self._place[entry.input], self.plan.inputs[entry.input].time, column)
+        if lows is not None:
+            self._send(entry.operator, entry.port, lows)
+            for name, ahead in entry.moves:
+                self._send(entry.operator, entry.port, lows.moved(name, ahead))
 
     # -- messages --------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from lowwater.model.progress import Facts, Progress
 from lowwater.model.report import suggested
 from lowwater.model.scrambling import Scrambling
 from lowwater.model.ticks import END, NEVER, Ticks
+from lowwater.operators.group_lows import GroupLows
 from lowwater.plan.inputs import Input
 from lowwater.state.store import NamedTables, Store
 
@@ -117,6 +118,13 @@ class Inputs:
         for port, progress in enumerate(self.progress):
             if progress.low_watermark > NEVER:
                 yield port, progress.low_watermark
+
+    def lows(self, port: int, attribute: str, column: str) -> GroupLows | None:
+        """The low-watermark of each source of an input; None before there are any, and at the end of the input."""
+        progress = self.progress[port]
+        if progress.ended or not len(progress.source):
+            return None
+        return GroupLows(attribute, column, progress.source, progress.bound.copy())  # learning changes it in place
 
     def sources(self, ticks: Sequence[Ticks]) -> Sources:
         """All sources of the inputs that this stage reads, in the ticks of each input."""

@@ -22,12 +22,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import gcd
+from typing import TypeVar
 
 import numpy as np
 
 from lowwater.errors import BadWindow
 from lowwater.model.ticks import positive
 from lowwater.windows.spec import OPEN_END, Ids, Mask, Times, Tuples
+
+Low = TypeVar("Low", int, Times)
+"""One low-watermark, or one per source."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class ContextFree(ABC):
     slide: int
     origin: int
 
-    def closed_below(self, low_watermark: int) -> int:
+    def closed_below(self, low_watermark: Low) -> Low:
         """The first id that is not complete. Windows with smaller ids end at or before the low-watermark."""
         return (low_watermark - self.origin) // self.slide
 

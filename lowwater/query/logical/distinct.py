@@ -29,10 +29,12 @@ class Distinct(Unary, Stateful):
         before = self.of.properties
         own = before.progressing(self.time)
         assert own is not None
+        own = replace(own, by=())  # what is promised is the slowest source
         known = replace(before, ends=(), derived=True, identified=self.on)
         if self.within is None:
             return replace(known.keeping(self.on), progress=(own,), hidden=())
-        return replace(known, progress=(replace(own, behind=0),), apart=False)  # rows leave when they are final
+        own = replace(own, behind=0)  # rows leave when they are final
+        return replace(known, progress=(own,), apart=False, united=False)
 
     def line(self) -> str:
         if self.within is None:
@@ -58,4 +60,4 @@ class Distinct(Unary, Stateful):
         refuse_nullable_time(self.time, before, verb)
         if self.within is not None and self.within >= -NEVER:
             raise BadWindow("drop_duplicates(within=) is longer than 2^62 ticks; use a shorter length.")
-        return DistinctSpec(before.schema, self.on, self.time, self.within)
+        return DistinctSpec(before.schema, self.on, self.time, self.within, before.closes_by(self.time, self.on))

@@ -41,7 +41,7 @@ class Scan(Node):
         behind = policy.ticks if isinstance(policy, Delay) else None
         return Properties(
             self.frame.schema,
-            (Progressing(self.time, behind),),
+            (Progressing(self.time, behind, by=() if self.input.source is None else (self.input.source,)),),
             apart=self.input.source is not None,
             skewed=self.input.skewed,
         )

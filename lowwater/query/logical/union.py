@@ -29,7 +29,8 @@ class Union(Node):
             if len(same) == len(each):
                 known = [one.behind for one in same]
                 behind = None if None in known else max(b for b in known if b is not None)
-                progress.append(Progressing(p.attribute, behind, any(one.nullable for one in same)))
+                by = p.by if all(one.by == p.by for one in same) and not derived else ()
+                progress.append(Progressing(p.attribute, behind, any(one.nullable for one in same), by))
         hidden = [name for name in first.hidden if all(name in one.hidden for one in each)]
         names = [name for name in first.visible.names if all(name in one.visible.names for one in each)] + hidden
         return Properties(
@@ -37,6 +38,7 @@ class Union(Node):
             tuple(p for p in progress if p.attribute in names),
             ends=() if derived else first.ends,  # of inputs they are declared of all rows of the union
             apart=True,
+            united=True,
             hidden=tuple(hidden),
             silent=next((one.silent for one in each if one.silent), None),
             again=next((one.again for one in each if one.again), None),
