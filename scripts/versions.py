@@ -108,12 +108,12 @@ def requirements(name: str, place: Path) -> list[str]:
 
 def tried(name: str, tested: bool) -> Tried:
     place = PLACE / name
-    shutil.rmtree(place, ignore_errors=True)
-    run(UV, "venv", "--quiet", "--python", sys.executable, place)
+    run(UV, "venv", "--quiet", "--allow-existing", "--python", sys.executable, place)
     python = place / "bin" / "python"
     tools = TOOLS if tested else ()
     wanted = [f"lowwater[spark] @ {wheel().as_uri()}", *requirements(name, place), *tools]
-    run(UV, "pip", "install", "--quiet", "--python", python, *wanted)
+    # An environment of an earlier run is brought up to date, which takes less than a new one.
+    run(UV, "pip", "install", "--quiet", "--upgrade", "--reinstall-package", "lowwater", "--python", python, *wanted)
     listed = json.loads(run(UV, "pip", "list", "--python", python, "--format", "json").stdout)
     packages = {each["name"]: each["version"] for each in listed}
     kept = {one: packages[one] for one in KEPT if one in packages}
