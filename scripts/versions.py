@@ -148,6 +148,8 @@ def outcome(done: subprocess.CompletedProcess[str]) -> str:
 
 def table(sets: list[Tried]) -> str:
     """The table of the README."""
+    if not sets:
+        return "\nNo run of `make versions` is recorded yet.\n\n"
     heads = ["PySpark", *SHOWN[1:], "README's examples", "sample of the tests"]
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for one in sets:
@@ -166,7 +168,14 @@ def written(readme: str, sets: list[Tried]) -> str:
 
 
 def known() -> list[Tried]:
-    return [Tried(**one) for one in json.loads(FOUND.read_text())]
+    return [Tried(**one) for one in json.loads(FOUND.read_text())] if FOUND.exists() else []
+
+
+def keep(sets: list[Tried]) -> None:
+    """Writes what was found, and the table of the README."""
+    FOUND.write_text(json.dumps([asdict(one) for one in sets], indent=2) + "\n")
+    readme = ROOT / "README.md"
+    readme.write_text(written(readme.read_text(), sets))
 
 
 def main() -> None:
@@ -177,15 +186,13 @@ def main() -> None:
     if not set(chosen) <= set(names):
         parser.error(f"there is: {', '.join(names)}")
     begun = time.monotonic()
-    sets = {one.name: one for one in known()} if FOUND.exists() else {}
+    sets = {one.name: one for one in known()}
     for name in chosen:
         at = time.monotonic()
         sets[name] = tried(name, name in ("oldest", "newest"))
         print(f"{name}: {sets[name]}, {time.monotonic() - at:.0f} s", flush=True)
-    ordered = [sets[name] for name in names if name in sets]
-    FOUND.write_text(json.dumps([asdict(one) for one in ordered], indent=2) + "\n")
-    readme = ROOT / "README.md"
-    readme.write_text(written(readme.read_text(), ordered))
+        ordered = [sets[each] for each in names if each in sets]
+        keep(ordered)  # after each, so that an interrupted run loses nothing
     print(f"{time.monotonic() - begun:.0f} s")
     if any("failed" in (one.example, one.tests) for one in ordered):
         raise SystemExit("Some versions failed; see above.")
