@@ -232,6 +232,8 @@ def test_the_claim_on_averages_fails_if_hybrid_is_not_the_lowest() -> None:
     assert not strategies.average_holds(means, 0.991)
     assert not strategies.average_holds({**means, (2, "DBF"): 290}, 1)
     assert not strategies.average_holds({**means, (1, "MSF"): 299}, 1)
+    assert strategies.average_holds({**means, (1, "Hybrid"): 330}, 1)
+    assert not strategies.average_holds({**means, (1, "Hybrid"): 331}, 1)
 
 
 def test_the_claim_on_latency_fails_if_a_result_waits_or_sorting_costs_little() -> None:
