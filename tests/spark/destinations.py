@@ -27,8 +27,8 @@ ROWS = MADE.set_column(0, "ts", MADE["ts"].cast(pa.timestamp("ms", "UTC"), safe=
 
 def query(spark: SparkSession, place: Path) -> lw.Relation:
     """Tumbling windows over rows that are later than it expects, so that there are late rows."""
-    stream = lw.stream(streaming(spark, place / "in"), name="rows", progress="ts", disorder="1 second")
-    return stream.window("5 seconds").group_by("key").agg(n=lw.count(), s=lw.sum("val"))
+    stream = lw.stream(streaming(spark, place / "in"), name="rows", progress="ts", disorder=lw.ordered())
+    return stream.window("2 seconds").group_by("key").agg(n=lw.count(), s=lw.sum("val"))
 
 
 def names_of(own: Path) -> dict[str, str]:
