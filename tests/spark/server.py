@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.spark import quick
+
 REMOTE = "LOWWATER_REMOTE"
 ROOT = Path(__file__).parents[2]
 
@@ -34,9 +36,9 @@ def connect_server(place: Path, master: str = "local[2]", **settings: str) -> It
     """The address of a server; it is killed at the end, with its workers. Its log is in `place`.
 
     Its workers have directories of their own, so they find the tests, whose functions they run, by the PYTHONPATH.
+    Spark waits ten seconds for the worker of foreachBatch, which imports most of PySpark: from the zip file that can be
+    too short on a busy machine.
     """
-    import pyspark
-
     from tests.spark.small import CHEAP_FILES, SETTINGS
 
     port = free_port()
@@ -47,8 +49,7 @@ def connect_server(place: Path, master: str = "local[2]", **settings: str) -> It
         "spark.sql.streaming.checkpointFileManagerClass": CHEAP_FILES,
         "spark.sql.warehouse.dir": str(place / "warehouse"),
     }
-    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
-    command = [f"{home}/bin/spark-submit", "--driver-memory", "2g"]
+    command = [f"{quick.home()}/bin/spark-submit", "--driver-memory", "2g"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     for name, value in (SETTINGS | own | settings).items():
         command += ["--conf", f"{name}={value}"]
@@ -56,7 +57,7 @@ def connect_server(place: Path, master: str = "local[2]", **settings: str) -> It
         server = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=environment(PYTHONPATH=str(ROOT)),
+            env=environment(PYTHONPATH=str(ROOT), SPARK_HOME=str(quick.HOME)),
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,

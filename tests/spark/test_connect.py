@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -106,6 +109,13 @@ def answers(directory: Path, schema: pa.Schema) -> pa.Table:
     return found.cast(schema)
 
 
+def release(process: subprocess.Popen[str], waiting: Path) -> None:
+    """Lets a reader of a named pipe go when the process has ended that was to write to it."""
+    process.wait()
+    with suppress(OSError):  # nobody reads
+        os.close(os.open(waiting, os.O_WRONLY | os.O_NONBLOCK))
+
+
 @pytest.mark.parametrize("kind", ["sliding"])
 def test_a_client_killed_in_the_middle_of_a_batch_loses_nothing_and_repeats_nothing(
     kind: str, remote: str, tmp_path: Path
@@ -116,7 +126,9 @@ def test_a_client_killed_in_the_middle_of_a_batch_loses_nothing_and_repeats_noth
     reached = tmp_path / "reached"
     os.mkfifo(reached)
     first = client(remote, KILLED, str(tmp_path), kind, str(reached))
+    threading.Thread(target=lambda: release(first, reached), daemon=True).start()
     with reached.open():
+        assert first.poll() is None, "the client must live until it is killed"
         os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     said, errors = client(remote, AGAIN, str(tmp_path), kind).communicate()
