@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup lock java jars delta demo test check soak bench wheel versions clean
+.PHONY: help setup lock java jars delta demo test check soak connect bench wheel versions clean
 
 # The first interpreter that starts and is new enough; a shim that cannot start its version counts as absent.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -15,6 +15,7 @@ help:
 	@echo 'make test      lint, format, types, import layers, and the tests'
 	@echo 'make check     lint, format, types and import layers'
 	@echo 'make soak      the tests over many more cases: an hour or more'
+	@echo 'make connect   the Spark tests on a Spark Connect server: about 20 minutes'
 	@echo 'make delta     the tests of Delta tables, ten kills, with the Spark that Delta supports'
 	@echo 'make bench     the sliding-window benchmark'
 	@echo 'make wheel     build the package for pip, in dist'
@@ -90,6 +91,9 @@ delta: jars .venv/delta/.installed
 soak: setup .venv/quick-spark/classes.jsa
 	-@$(BIN)/python -m benchmarks.jars
 	LOWWATER_SOAK=2000 $(BIN)/python -m pytest $(TESTS)
+
+connect: setup .venv/quick-spark/classes.jsa
+	LOWWATER_SOAK=1 $(BIN)/python -m pytest --durations 10 tests/spark/test_connect.py
 
 bench: setup
 	$(BIN)/lowwater bench sliding

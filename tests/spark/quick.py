@@ -35,15 +35,22 @@ def use() -> None:
         os.environ.setdefault("SPARK_HOME", str(HOME))
 
 
-def prepare() -> None:
-    """Makes the home and runs a stream of every step that tests take; its JVM writes the archive when it ends."""
+def home() -> Path:
+    """The home without the zip file, made if it is not there."""
     import pyspark
 
     HOME.mkdir(parents=True, exist_ok=True)
     for part in ("bin", "jars"):
-        link = HOME / part
-        link.unlink(missing_ok=True)
-        link.symlink_to(Path(pyspark.__file__).parent / part)
+        link, target = HOME / part, Path(pyspark.__file__).parent / part
+        if not link.is_symlink() or link.resolve() != target:
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
+    return HOME
+
+
+def prepare() -> None:
+    """Makes the home and runs a stream of every step that tests take; its JVM writes the archive when it ends."""
+    home()
     CLASSES.unlink(missing_ok=True)
     os.environ["SPARK_HOME"] = str(HOME)
     os.environ["SPARK_SUBMIT_OPTS"] = f"{_OPTIONS} -XX:ArchiveClassesAtExit={CLASSES} -Xlog:cds=off"

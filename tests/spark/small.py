@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from benchmarks.jars import AVRO, CONNECTOR, DELTA, SQLITE, spark_jars
 from lowwater.backends.spark.host import BOUNDS
 from tests.spark.quick import options
+from tests.spark.server import REMOTE
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -39,8 +40,15 @@ IF_DELTA = {
 
 
 def session(master: str = "local[2]", memory: str = "3g", killed: bool = False, **more: str) -> SparkSession:
-    """The session. One that is to be killed writes its checkpoints as those of users do."""
+    """The session: a classic one, or one of the Spark Connect server that LOWWATER_REMOTE names.
+
+    One that is to be killed writes its checkpoints as those of users do.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if REMOTE in os.environ:
+        connected = SparkSession.builder.remote(os.environ[REMOTE]).create()
+        connected.conf.set(BOUNDS, "raise")
+        return connected
     builder = SparkSession.builder.master(master).appName("lowwater-tests").config("spark.driver.memory", memory)
     jars = spark_jars(*JARS, *([DELTA] if WITH_DELTA else []))
     settings = SETTINGS | jars | {"spark.executor.extraJavaOptions": options()} | (IF_DELTA if WITH_DELTA else {})
@@ -50,5 +58,5 @@ def session(master: str = "local[2]", memory: str = "3g", killed: bool = False, 
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    spark.sparkContext.setLocalProperty(BOUNDS, "raise")  # the bound of EXPLAIN is checked in every micro-batch
+    spark.conf.set(BOUNDS, "raise")  # the bound of EXPLAIN is checked in every micro-batch
     return spark

@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 import lowwater as lw
 from lowwater.backends.spark.checkpoint import Checkpoint
 from lowwater.backends.spark.directory import MARKER, OutputDirectory
-from lowwater.backends.spark.files import PlainFiles, SparkFiles, files_of
+from lowwater.backends.spark.files import Files, PlainFiles, SparkFiles
+from lowwater.backends.spark.reach import files_of
 from lowwater.backends.spark.written import Outlet, final_name
 from tests.spark.answers import rows, stream_of, streaming, write_part
 
@@ -223,19 +224,13 @@ def test_a_directory_that_was_cleaned_up_still_belongs_to_its_query(spark: Spark
     assert (tmp_path / "out" / MARKER).exists()
 
 
-@pytest.mark.parametrize("plain", [True, False])
-def test_files_are_the_same_by_path_and_through_spark(spark: SparkSession, tmp_path: Path, plain: bool) -> None:
-    files = files_of(spark, str(tmp_path))
-    assert isinstance(files, PlainFiles)
-    if not plain:
-        jvm: Any = spark._jvm
-        system = jvm.org.apache.hadoop.fs.Path(str(tmp_path)).getFileSystem(spark._jsc.hadoopConfiguration())
-        files = SparkFiles(files.directory, files.qualified, system.getRawFileSystem(), jvm)
+def exercise(files: Files) -> None:
+    """Every step on files, whatever they are reached by."""
     assert (files.names("folder"), files.read("folder/a"), files.exists("folder/a")) == ([], None, False)
     for text in ("one", "another"):
         files.write("folder/a", text)
         assert files.read("folder/a") == text
-    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["a"], "and nothing beside it"
+    assert files.names("folder") == ["a"], "and nothing beside it"
     files.write("folder/b", "another")
     assert files.same("folder/a", "folder/b")
     files.write("folder/b", "and other")
@@ -246,3 +241,15 @@ def test_files_are_the_same_by_path_and_through_spark(spark: SparkSession, tmp_p
     for name in ("folder/a", "folder/none", "more", "none"):
         files.delete(name)
     assert (files.names(), files.names("folder")) == (["folder"], [])
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_files_are_the_same_by_path_and_through_spark(spark: SparkSession, tmp_path: Path, plain: bool) -> None:
+    files = files_of(spark, str(tmp_path))
+    assert isinstance(files, PlainFiles)
+    if not plain:
+        jvm: Any = spark._jvm
+        system = jvm.org.apache.hadoop.fs.Path(str(tmp_path)).getFileSystem(spark._jsc.hadoopConfiguration())
+        files = SparkFiles(files.directory, files.qualified, system.getRawFileSystem(), jvm)
+    exercise(files)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"], "and nothing beside it"

@@ -5,6 +5,7 @@ The local backend answers as the definition does (tests/test_join_property.py an
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,17 @@ from pyspark.sql import SparkSession
 from tests.soak import sampled
 from tests.spark import killed
 from tests.spark.joins import JOINS, PARTS, STREAMS, comparable, locally, streaming, write
+from tests.spark.server import REMOTE
 
 pytestmark = pytest.mark.spark
 
 SAMPLE = ("counted", "melded", "by both times", "oblivious monitored")
 """The kinds that run with every test run."""
+STOPPED = [kind for kind in JOINS if REMOTE in os.environ or kind not in killed.JOINS]
+"""Those that are killed elsewhere need not be stopped here; on Spark Connect all are."""
 
 
-@pytest.mark.parametrize("kind", sampled([kind for kind in JOINS if kind not in killed.JOINS], SAMPLE))
+@pytest.mark.parametrize("kind", sampled(STOPPED, SAMPLE))
 def test_a_restarted_join_answers_as_if_it_never_stopped(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
     names, query = JOINS[kind]

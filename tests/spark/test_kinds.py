@@ -5,6 +5,7 @@ The local backend answers as the definition does (tests/test_local_property.py),
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,17 @@ from tests.soak import sampled
 from tests.spark.answers import write_part
 from tests.spark.killed import WINDOWS
 from tests.spark.kinds import KINDS, PIECES, comparable, locally, streaming
+from tests.spark.server import REMOTE
 
 pytestmark = pytest.mark.spark
 
 SAMPLE = ("rows", "by tuple", "over rows", "landmark", "early and late")
 """The kinds that run with every test run."""
+STOPPED = [kind for kind in KINDS if REMOTE in os.environ or kind not in WINDOWS]
+"""Those that are killed elsewhere need not be stopped here; on Spark Connect all are."""
 
 
-@pytest.mark.parametrize("kind", sampled([kind for kind in KINDS if kind not in WINDOWS], SAMPLE))
+@pytest.mark.parametrize("kind", sampled(STOPPED, SAMPLE))
 def test_a_restarted_query_answers_as_if_it_never_stopped(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     source, out, checkpoint = tmp_path / "in", str(tmp_path / "out"), str(tmp_path / "checkpoint")
     for i, piece in enumerate(PIECES[:2]):

@@ -11,7 +11,7 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 
 import lowwater as lw
-from lowwater.backends.spark.host import Host
+from lowwater.backends.spark.host import Host, StageRun
 from lowwater.backends.spark.sealed import sealed
 from tests.spark.answers import rows, stream_of
 
@@ -40,7 +40,7 @@ print(json.dumps({"declared": Handle.declared, "loaded": loaded, "opened": type(
 
 def test_the_state_of_a_stage_is_declared_without_importing_the_package() -> None:
     plan = stream_of(rows(10)).plan
-    processor = CloudPickleSerializer().dumps(sealed(Host(plan, 0, 2, {})))
+    processor = CloudPickleSerializer().dumps(sealed(Host(StageRun(plan, 0, 2, {}))))
     root = Path(lw.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", DRIVER], input=processor, capture_output=True, cwd=root, check=False)
     assert done.returncode == 0, done.stderr.decode()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,6 +9,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lowwater.backends.spark import compile
 from lowwater.backends.spark.host import BOUNDS
+from lowwater.backends.spark.reach import temporary
 from lowwater.backends.spark.running import RunningQuery
 from lowwater.errors import LowwaterError
 from lowwater.plan.plan import Plan
@@ -20,13 +19,15 @@ from lowwater.query.analyzed import Measured
 @contextmanager
 def bounds_counted(spark: SparkSession) -> Iterator[None]:
     """Queries started inside count the shards whose state is above its bound."""
-    context = spark.sparkContext
-    before = context.getLocalProperty(BOUNDS)
-    context.setLocalProperty(BOUNDS, "count")
+    before = spark.conf.get(BOUNDS, None)
+    spark.conf.set(BOUNDS, "count")
     try:
         yield
     finally:
-        context.setLocalProperty(BOUNDS, before)  # type: ignore[arg-type]
+        if before is None:
+            spark.conf.unset(BOUNDS)
+        else:
+            spark.conf.set(BOUNDS, before)
 
 
 def finite_run(plan: Plan, packed: Callable[[Observation], DataFrame]) -> Measured:
@@ -39,11 +40,11 @@ def finite_run(plan: Plan, packed: Callable[[Observation], DataFrame]) -> Measur
     return run
 
 
-def streaming_run(start: Callable[..., RunningQuery], seconds: float | None) -> Measured:
+def streaming_run(spark: SparkSession, start: Callable[..., RunningQuery], seconds: float | None) -> Measured:
     """Runs a stream for so many seconds, or to the end of all rows that are there."""
-    run, place = Measured(), tempfile.mkdtemp(prefix="lowwater-analyze-")
-    try:
-        query = start(checkpoint=place, results=lambda rows, batch: None)
+    run = Measured()
+    with temporary(spark, "lowwater-analyze-") as place:
+        query = start(checkpoint=f"file:{place}", results=_nowhere)
         if seconds is None:
             query.finish()
         else:
@@ -53,8 +54,10 @@ def streaming_run(start: Callable[..., RunningQuery], seconds: float | None) -> 
             found = query.observed(progress)
             if found is not None:
                 run.note(found)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
     if not run.batches:
         raise LowwaterError("EXPLAIN ANALYZE has seen no micro-batch; give it more seconds, or a source that has rows.")
     return run
+
+
+def _nowhere(rows: DataFrame, batch: int) -> None:
+    """A sink that keeps nothing."""

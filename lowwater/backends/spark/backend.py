@@ -15,7 +15,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from lowwater.backends.spark import compile, session
 from lowwater.backends.spark.analyzed import bounds_counted, finite_run, streaming_run
 from lowwater.backends.spark.checkpoint import Checkpoint
+from lowwater.backends.spark.columns import call_text, sql_of
 from lowwater.backends.spark.compile import Ingested
+from lowwater.backends.spark.connect import default_parallelism
 from lowwater.backends.spark.running import RunningQuery
 from lowwater.backends.spark.sinks import Sink, Sinks, outlets, outputs_of
 from lowwater.backends.spark.versions import arrow_schema
@@ -53,16 +55,16 @@ class SparkBackend:
             raise LowwaterError(f"{role} takes Spark SQL as text or a Column, not {type(column).__name__}.")
         none = self._spark.createDataFrame([], from_arrow_schema(schema))
 
-        def value(of: Column) -> Any:
-            return analysed(lambda: none.select(of.alias("value")), str(of))._jdf.queryExecution().analyzed()
+        def value(of: Column) -> DataFrame:
+            return analysed(lambda: none.select(of.alias("value")), str(of))
 
-        given = value(column).expressions().apply(0).child()
-        text = str(given.sql())
+        given = value(column)
+        text = sql_of(column, given)
         try:
-            same = bool(value(F.expr(text)).expressions().apply(0).child().semanticEquals(given))
+            same = text is not None and given.sameSemantics(value(F.expr(text)))
         except LowwaterError:
             same = False
-        if not same:
+        if text is None or not same:
             raise LowwaterError(
                 f"{role} cannot take {column} as a Column, since it has no text in SQL; write it in SQL."
             )
@@ -70,7 +72,7 @@ class SparkBackend:
 
     def call_of(self, column: object) -> str | None:
         """The call of an aggregate, such as sum(n), that a `Column` is; None if it is no Column."""
-        return str(column._jc.toString()) if isinstance(column, Column) else None  # type: ignore[operator]
+        return call_text(column, self._spark) if isinstance(column, Column) else None
 
     def to_spark(self, node: Node, shards: int | None = None, metrics: str | None = None) -> DataFrame:
         """Results as a DataFrame, streaming if the input is.
@@ -100,7 +102,7 @@ class SparkBackend:
         begun = monotonic()
         with bounds_counted(self._spark):
             if any(frame.streaming for frame in frames):
-                run = streaming_run(partial(self.start, node), seconds)
+                run = streaming_run(self._spark, partial(self.start, node), seconds)
             else:
                 number = _default_shards(self._spark, frames)
                 with session.configured(self._spark, number, _batch_rows(frames)):
@@ -153,10 +155,10 @@ class SparkBackend:
         direct = outlets(plan, outputs, place.run)
         observed = compile.observed_name(plan)
 
-        def launch(again: dict[str, Any] | None = None) -> tuple[Any, Sinks]:
+        def launch(again: dict[str, Any] | None = None) -> Any:
             clock = compile.heartbeats(spark) if place.clock else compile.no_heartbeats(spark, place.control)
             control = [compile.commands(spark, place.control), clock]
-            sinks = Sinks(plan, outputs, direct, place, observed)
+            sinks = Sinks(plan, outputs, direct, place)
             with session.configured(spark, at_once, _batch_rows(frames)):
                 host = compile.packed(plan, frames, number, late is not None, observed, control, direct, place.starts())
                 writer = (
@@ -164,13 +166,7 @@ class SparkBackend:
                 )
                 if name is not None:
                     writer = writer.queryName(name)
-                query = writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
-            try:
-                sinks.begin(query)
-            except BaseException:
-                query.stop()
-                raise
-            return query, sinks
+                return writer.trigger(**(again or trigger or {"processingTime": "0 seconds"})).start()
 
         replays = all(frame.replays for frame in frames)
         in_place = trigger is None and all(frame.pauses for frame in frames)
@@ -199,10 +195,10 @@ def _needs_clock(plan: Plan) -> bool:
 
 
 def _cores(spark: SparkSession) -> int:
-    found = spark.sparkContext.defaultParallelism
+    found = default_parallelism(spark)
     if found < 1:
         raise NeedsConfiguration("Spark reports no cores; give start() the number of shards, as in shards=8.")
-    return int(found)
+    return found
 
 
 def _default_shards(spark: SparkSession, frames: Sequence[Ingested]) -> int:

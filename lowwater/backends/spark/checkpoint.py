@@ -18,7 +18,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lowwater.backends.spark.files import files_of
+from lowwater.backends.spark.reach import files_of
 from lowwater.errors import CheckpointMismatch
 from lowwater.plan.meaning import FORMAT, check_meaning
 from lowwater.runtime.inputs import check_fingerprint

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lowwater.backends.spark.host import ControlRun, FiniteHost, Host, Unpack
+from lowwater.backends.spark.host import BOUNDS, ControlRun, FiniteHost, Host, StageRun, Unpack
 from lowwater.backends.spark.messages import FACTS, LATE, METRICS, PACKED, RESULT
 from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.sealed import sealed
@@ -86,6 +86,7 @@ def packed(
     `starts` are the micro-batches at which the last starts of the query began, where the caller knows them.
     """
     finite = not any(frame.streaming for frame in frames)
+    bounds = frames[0].spark.conf.get(BOUNDS, None)
     output: DataFrame | None = None
     for stage in range(plan.stages):
         inputs = [] if output is None else [output]
@@ -94,17 +95,17 @@ def packed(
         if not stage:
             inputs += [df.mapInArrow(ControlRun(shards), PACKED) for df in control]
         messages = reduce(DataFrame.union, inputs)
+        run = StageRun(plan, stage, shards, outlets or {}, starts, bounds)
         if finite:
             # Adaptive execution would put small partitions together, and packed messages are small for their work.
             spread = messages.repartition(shards, "shard")
-            host = FiniteHost(plan, stage, shards)
-            output = applied_by_shard(spread.groupBy("shard"), host.apply, PACKED)
+            output = applied_by_shard(spread.groupBy("shard"), FiniteHost(run).apply, PACKED)
         else:
-            processor = sealed(Host(plan, stage, shards, outlets or {}, starts))
+            processor = sealed(Host(run))
             output = messages.groupBy("shard").transformWithStateInPandas(processor, PACKED, "Append", "None")
         output = evaluated_between(output, plan, stage, shards)
     assert output is not None
-    return output.observe(name, *_metrics(plan))
+    return output.observe(name, *metrics(plan))
 
 
 def _entering(
@@ -119,7 +120,7 @@ def _entering(
     return found
 
 
-def _metrics(plan: Plan) -> list[Any]:
+def metrics(plan: Plan) -> list[Any]:
     """What is observed: totals, the same for each operator, and for each stage what every shard knows."""
     root = F.when(F.col("operator") == plan.root, F.col("result_rows")).otherwise(0)
     totals = [F.sum(root if name == "result_rows" else F.col(name)).alias(name) for name in SUMMED]

@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.spark.checkpoint import Checkpoint
-from lowwater.backends.spark.files import files_of
+from lowwater.backends.spark.reach import files_of
 from lowwater.backends.spark.written import part_of, staging_of
 from lowwater.errors import LowwaterError
 

@@ -1,4 +1,9 @@
-"""Files below one directory, as the driver sees them: of a plain file system, or of any other that Spark can reach.
+"""Files below one directory, as the driver sees them: of a plain file system, or of any other that is in reach.
+
+    PlainFiles     a plain file system, by paths
+    SparkFiles     any file system that Spark's JVM knows; of classic sessions
+    ArrowFiles     stores that Arrow knows and the JVM does not, and all stores on Spark Connect (arrow_files.py)
+    ServerFiles    plain files or Arrow's, of a Spark Connect server: each step is an errand (reach.py)
 
 A reader sees a file that is written here as a whole or not at all: it is written beside its place and renamed.
 
@@ -16,8 +21,6 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from lowwater.errors import LowwaterError
 
 
@@ -31,8 +34,8 @@ class Files(ABC):
         return f"{self.directory}/{name}" if name else self.directory
 
     @property
-    def local(self) -> str | None:
-        """The directory as a plain path, if it is on a plain file system."""
+    def direct(self) -> str | None:
+        """The directory as Arrow opens it, if tasks can write to it by Arrow."""
         return None
 
     def write(self, name: str, text: str) -> None:
@@ -77,11 +80,11 @@ class PlainFiles(Files):
     """Files that this process can open by their paths."""
 
     @property
-    def local(self) -> str:
+    def direct(self) -> str:
         return "/" + self.qualified.removeprefix("file:").lstrip("/")
 
     def _path(self, name: str) -> Path:
-        return Path(self.local) / name
+        return Path(self.direct) / name
 
     def exists(self, name: str) -> bool:
         return self._path(name).exists()
@@ -171,15 +174,3 @@ class SparkFiles(Files):
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-
-
-def files_of(spark: SparkSession, directory: str) -> Files:
-    """The files below a directory, which need not be there yet."""
-    jvm: Any = spark._jvm
-    directory = directory.rstrip("/") or "/"
-    path = jvm.org.apache.hadoop.fs.Path(directory)
-    system = path.getFileSystem(spark._jsc.hadoopConfiguration())
-    qualified = str(system.makeQualified(path).toString()).rstrip("/")
-    if qualified.startswith("file:"):
-        return PlainFiles(directory, qualified)
-    return SparkFiles(directory, qualified, system, jvm)

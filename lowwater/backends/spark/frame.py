@@ -12,11 +12,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.backend import SparkBackend
+from lowwater.backends.spark.connect import size_in_bytes, streaming_sources
 from lowwater.backends.spark.handover import ROWS, fixed_or_not, handed_over
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.messages import PACKED
 from lowwater.backends.spark.versions import arrow_schema, check
-from lowwater.errors import LowwaterError, NeedsConfiguration
+from lowwater.errors import LowwaterError
 from lowwater.model.columns import KEEP
 from lowwater.operators.rowwise import mapped_where
 from lowwater.plan.plan import Plan
@@ -45,16 +46,11 @@ class SparkFrame:
 
     @property
     def replays(self) -> bool:
-        return "socket" not in self._sources()
+        return "socket" not in streaming_sources(self.df)
 
     @property
     def pauses(self) -> bool:
-        return all(name.startswith("FileSource[") for name in self._sources())
-
-    def _sources(self) -> list[str]:
-        """The sources of the plan, as Spark names them."""
-        leaves = self.df._jdf.queryExecution().analyzed().collectLeaves()
-        return [str(leaves.apply(i).toString()) for i in range(leaves.size())]
+        return all(name == "FileSource" for name in streaming_sources(self.df))
 
     @staticmethod
     def ingested(
@@ -69,9 +65,7 @@ class SparkFrame:
         return min(self.applied_rows, fixed_or_not(self.df.schema, self.df.columns))
 
     def size(self) -> int | None:
-        statistics = self.df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-        size = int(str(statistics))
-        return size if size < 1 << 50 else None  # Spark says the largest number there is where it knows nothing
+        return size_in_bytes(self.df)
 
     @property
     def schema(self) -> pa.Schema:
@@ -130,10 +124,6 @@ def analysed(make: Callable[[], DataFrame], expression: str) -> DataFrame:
 
 def frame(df: DataFrame, sample: pa.Table | None = None) -> SparkFrame:
     """A frame of a batch or streaming DataFrame. `sample` are its first rows, if they are known."""
-    if ".connect." in type(df).__module__:
-        raise NeedsConfiguration(
-            "lowwater brings stateful operators of its own, which Spark Connect does not take; use a classic session."
-        )
     check(df.sparkSession)
     if KEEP in df.columns:
         raise LowwaterError(f"The DataFrame has a column {KEEP!r}, which lowwater uses itself; rename it.")

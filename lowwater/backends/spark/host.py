@@ -22,7 +22,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import SparkFiles, TaskContext
+from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import MapState
 
 from lowwater.backends.spark.messages import (
@@ -57,8 +57,13 @@ from lowwater.state.store import Changes, Store, segment_sizes
 _CHUNK = 200_000
 """Rows of a packed result: keeps a single value far below Spark's limits."""
 _BYTES = 32 << 20
-BOUNDS = "lowwater.bounds"
-"""The local property of a job that has bounds on state checked after each micro-batch: "count" or "raise"."""
+BOUNDS = "spark.lowwater.bounds"
+"""The setting of a session that has bounds on state checked after each micro-batch: "count" or "raise"."""
+BATCH = "spark.lowwater.batch"
+"""The setting by which the sinks number a micro-batch. Spark hands settings of a session to the tasks of its jobs.
+
+Spark has a number of its own for tasks, but on Spark Connect the jobs of foreachBatch come from elsewhere and lack it.
+"""
 _SEQUENCE = 1 << 20
 """Messages of one run, at most."""
 
@@ -118,13 +123,15 @@ def _started(starts: Sequence[int]) -> str | None:
 
 
 def _batch() -> int:
-    number = _of_job("streaming.sql.batchId")
-    assert number is not None, "Spark numbers the micro-batches of a streaming query"
+    number = _of_job(BATCH)
+    assert number is not None, "the sinks number the micro-batches of a query"
     return int(number)
 
 
 def _mirror() -> Mirror:
     """A directory next to Spark's files of this application; Spark deletes it when the application ends."""
+    from pyspark import SparkFiles  # a client of Spark Connect alone does not have it
+
     return Mirror(Path(SparkFiles.getRootDirectory()) / "lowwater-segments")
 
 
@@ -162,10 +169,16 @@ class StageRun:
     """One shard of one stage in one micro-batch, whatever hosts it."""
 
     def __init__(
-        self, plan: Plan, stage: int, shards: int, outlets: Mapping[str, Outlet], starts: Sequence[int] = ()
+        self,
+        plan: Plan,
+        stage: int,
+        shards: int,
+        outlets: Mapping[str, Outlet],
+        starts: Sequence[int] = (),
+        bounds: str | None = None,
     ) -> None:
         self.plan, self.stage, self.shards, self.outlets = plan, stage, shards, dict(outlets)
-        self.starts = tuple(starts)
+        self.starts, self.bounds = tuple(starts), bounds
 
     def packets(
         self, number: int, mail: Mail, graph: Graph, finite: bool, batch: int | None, commit: Callable[[], None]
@@ -205,10 +218,9 @@ class StageRun:
         yield from self._metrics(number, graph, over)
 
     def _over_bound(self, graph: Graph) -> dict[int, str]:
-        """The operators that hold more than their bounds allow, if the job asks: to look reads all of the state."""
-        asked = _of_job(BOUNDS)
-        found = graph.excesses() if asked else {}
-        if found and asked == "raise":
+        """The operators that hold more than their bounds allow, if the session asks: to look reads all of the state."""
+        found = graph.excesses() if self.bounds else {}
+        if found and self.bounds == "raise":
             raise LowwaterError(f"Query over {self.plan.name!r}: {'; '.join(found.values())}")
         return found
 
@@ -225,10 +237,8 @@ class StageRun:
 class Host:
     """A stage of a streaming query. See the module text."""
 
-    def __init__(
-        self, plan: Plan, stage: int, shards: int, outlets: Mapping[str, Outlet], starts: Sequence[int] = ()
-    ) -> None:
-        self._run = StageRun(plan, stage, shards, outlets, starts)
+    def __init__(self, run: StageRun) -> None:
+        self._run = run
 
     def attach(self, directory: MapState, segments: MapState) -> None:
         """Sets Spark's state; they hold what belongs to the shard whose rows are handled."""
@@ -278,8 +288,8 @@ class Host:
 class FiniteHost:
     """A stage of a query over batch DataFrames: each shard is called once and sees all there will ever be."""
 
-    def __init__(self, plan: Plan, stage: int, shards: int) -> None:
-        self._run = StageRun(plan, stage, shards, {})
+    def __init__(self, run: StageRun) -> None:
+        self._run = run
 
     def apply(self, key: tuple[pa.Scalar, ...], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches(self._handled(shard_of(key[0].as_py(), self._run.shards), rows))

@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lowwater.backends.spark.connect import refuse_connect
 from lowwater.backends.spark.frame import frame
 from lowwater.backends.spark.message_values import (
     SOURCE,
@@ -96,6 +97,8 @@ class Topics:
         assigned = self._option("assign")
         if assigned is not None:
             return tuple(f"{topic}-{n}" for topic, numbers in json.loads(assigned).items() for n in sorted(numbers))
+        instead = "name the partitions by assign=, or read by spark.readStream.format('kafka') and lw.stream(source=)"
+        refuse_connect(self.spark, "lw.kafka(), which asks the brokers for their partitions,", instead)
         jvm: Any = self.spark._jvm
         settings = jvm.java.util.Properties()
         for name, value in self.options.items():

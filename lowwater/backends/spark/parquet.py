@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from lowwater.backends.spark.arrow_files import opened
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.frame import SparkFrame
 from lowwater.backends.spark.handover import ROWS
@@ -150,19 +150,6 @@ class ParquetRun:
                     "by spark.readStream.parquet instead."
                 )
             yield from parquet.iter_batches(_ROWS, columns=list(self._columns), use_threads=False)
-
-
-def opened(path: str) -> tuple[pafs.FileSystem, str]:
-    """The file system and name of a path as Spark writes it: with a scheme, and nothing in it escaped."""
-    scheme, colon, rest = path.partition(":")
-    if not colon or scheme == "file":
-        return pafs.LocalFileSystem(), "/" + (rest if colon else path).lstrip("/")
-    scheme = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
-    try:
-        system, name = pafs.FileSystem.from_uri(f"{scheme}:{rest}")
-        return system, str(name)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise LowwaterError(f"Arrow cannot open {path} here; read it by spark.readStream.parquet instead.") from error
 
 
 def parquet_files(spark: SparkSession, path: str, **options: object) -> ParquetFrame:

@@ -7,11 +7,11 @@ partition i mod P for every P (sharding.py), so whole shards move and nothing in
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lowwater.backends.spark import versions
 from lowwater.backends.spark.checkpoint import Checkpoint
+from lowwater.backends.spark.connect import refuse_connect
 from lowwater.errors import LowwaterError
 
 REASONS = {
@@ -33,6 +33,10 @@ def rescale(spark: SparkSession, checkpoint: str, partitions: int) -> None:
 
     If it is interrupted, repeat it with the same number: until then the query cannot be started.
     """
+    instead = "stop the query and rescale it there, or by `lowwater rescale` where the checkpoint is in reach"
+    refuse_connect(spark, "rescale()", instead)
+    from py4j.protocol import Py4JJavaError  # a client of Spark Connect alone does not have it
+
     place = Checkpoint(spark, checkpoint)
     shards = place.shards()
     if shards is None:

@@ -11,7 +11,6 @@ from typing import Any
 from lowwater.backends.spark import compile
 from lowwater.backends.spark.checkpoint import Checkpoint
 from lowwater.backends.spark.logged import LOGGER, BatchLog
-from lowwater.backends.spark.sinks import Sinks
 from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
 from lowwater.plan.plan import Plan
@@ -19,6 +18,8 @@ from lowwater.watching import SOURCES, MetricsServer, QueryMetrics, write
 
 AVAILABLE = {"availableNow": True}
 IN_ONE = {"once": True}
+SOON = 0.02
+"""Seconds between two looks whether a micro-batch is committed."""
 POLL = 0.1
 """Seconds between two looks at a query that is to take the end of its inputs."""
 
@@ -29,7 +30,7 @@ class RunningQuery:
     def __init__(
         self,
         plan: Plan,
-        launch: Callable[..., tuple[Any, Sinks]],
+        launch: Callable[..., Any],
         checkpoint: Checkpoint,
         observed: str,
         streams: Any,
@@ -46,7 +47,7 @@ class RunningQuery:
         self._replays, self._in_place = replays, in_place
         self._last: Metrics | None = None
         self._stopped = False
-        self.spark, self._sinks = launch()
+        self.spark = launch()
 
     @property
     def active(self) -> bool:
@@ -116,9 +117,22 @@ class RunningQuery:
         self.spark.processAllAvailable()
 
     def rest(self, timeout: float | None = 60) -> None:
-        """Waits, at most so long, until the micro-batch that runs is committed, so that a stop interrupts nothing."""
-        if self.active:
-            self._sinks.rest(timeout)
+        """Waits, at most so long, until the micro-batch that runs is committed, so that a stop interrupts nothing.
+
+        To stop a query in the middle of a micro-batch is safe but wasteful, and Spark prints a stack trace of a
+        thousand lines if its thread waits for Python at that moment.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        before = self._committed()
+        while self.active and self.spark.status["isTriggerActive"] and self._committed() == before:
+            left = _left(deadline)
+            if (left is not None and left <= SOON) or self.await_termination(SOON):
+                return
+
+    def _committed(self) -> int:
+        """The last micro-batch that Spark has reported."""
+        last = self.spark.lastProgress
+        return -1 if last is None else int(last.batchId)
 
     def stop(self) -> None:
         """Stops the query. A `finish()` that waits in another thread gives up, and can be called again."""
@@ -172,7 +186,7 @@ class RunningQuery:
         first of several, as a limit per micro-batch would have it, rows of the others would be late.
         """
         if self.active:
-            self._sinks.rest(_left(deadline))
+            self.rest(_left(deadline))
             self._halt()
         if not self._checkpoint.ending:
             self._drain(AVAILABLE, deadline)
@@ -183,7 +197,7 @@ class RunningQuery:
 
     def _drain(self, trigger: dict[str, Any], deadline: float | None) -> None:
         self.metrics()
-        self.spark, self._sinks = self._launch(trigger)
+        self.spark = self._launch(trigger)
         if not self.await_termination(_left(deadline)):
             self._halt()
             raise _timed_out("The query is stopped", self.metrics())

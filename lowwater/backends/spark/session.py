@@ -7,18 +7,18 @@ package       executors that are other processes get lowwater shipped as a zip
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import lowwater
+from lowwater.backends.spark.connect import is_connect
 from lowwater.backends.spark.handover import DEFAULT_ROWS
 from lowwater.errors import NeedsConfiguration
 
@@ -100,7 +100,10 @@ def _set(spark: SparkSession, wanted: Mapping[str, str | None]) -> None:
 
 
 def ship(spark: SparkSession) -> None:
-    """Gives the package to executors that are other processes than the driver; once a Spark application."""
+    """Gives the package to processes of Spark that are not children of this one; once per application or session."""
+    if is_connect(spark):
+        _once(str(spark.session_id), lambda file: spark.addArtifacts(file, pyfile=True))  # type: ignore[attr-defined]
+        return
     context = spark.sparkContext
     master = str(context.master)
     if master == "local" or master.startswith("local["):
@@ -108,15 +111,17 @@ def ship(spark: SparkSession) -> None:
         if not {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"} & os.environ.keys():
             context.pythonExec = sys.executable
         return
-    if context.applicationId in _shipped:
+    _once(context.applicationId, context.addPyFile)
+
+
+def _once(to: str, give: Callable[[str], None]) -> None:
+    if to in _shipped:
         return
     root = Path(lowwater.__file__).parent
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    # A classic driver serves the file from where it is, for as long as the application runs.
+    file = os.path.join(tempfile.mkdtemp(prefix="lowwater-"), f"lowwater-{lowwater.__version__}.zip")
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*.py")):
             archive.write(path, Path(root.name) / path.relative_to(root))
-    folder = tempfile.mkdtemp(prefix="lowwater-")
-    file = os.path.join(folder, f"lowwater-{lowwater.__version__}.zip")
-    Path(file).write_bytes(buffer.getvalue())
-    context.addPyFile(file)
-    _shipped.add(context.applicationId)
+    give(file)
+    _shipped.add(to)

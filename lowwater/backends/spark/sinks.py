@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import threading
+import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from lowwater.backends.spark import compile
 from lowwater.backends.spark.checkpoint import Checkpoint
+from lowwater.backends.spark.connect import refuse_connect
 from lowwater.backends.spark.directory import OutputDirectory
 from lowwater.backends.spark.files import Files
+from lowwater.backends.spark.host import BATCH
 from lowwater.backends.spark.messages import LATE, RESULT, WROTE
 from lowwater.backends.spark.outputs import Called, Destination, Output
 from lowwater.backends.spark.written import Outlet, final_name, written_by_arrow
@@ -21,8 +22,6 @@ from lowwater.plan.plan import Plan
 
 Sink = str | Callable[[DataFrame, int], None] | Destination
 
-_SOON = 0.02
-"""Seconds between two looks whether a micro-batch is committed."""
 OUTPUTS = {RESULT: "results", LATE: "late", "progress": "progress"}
 """Outputs by their kind, and how start() names them."""
 PROGRESS = "input string, source string, low_watermark string, largest_seen string, rows long, holds_back boolean"
@@ -31,81 +30,48 @@ TIMES = ("low_watermark_time", "largest_seen_time")
 
 
 class Sinks:
-    """Takes the micro-batches of one launch of a query. Called by foreachBatch.
+    """Takes the micro-batches of one launch of a query. Called by foreachBatch; on Spark Connect, in the server.
 
     What has an outlet is written by the tasks of the stateful stage; all else is an action of its own. That stage must
     run once, and in all shards: also where there are several actions, or a function that looks at few of its rows.
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        outputs: Mapping[str, Output],
-        outlets: Mapping[str, Outlet],
-        checkpoint: Checkpoint,
-        observed: str,
+        self, plan: Plan, outputs: Mapping[str, Output], outlets: Mapping[str, Outlet], checkpoint: Checkpoint
     ) -> None:
         self._plan, self._outputs, self._outlets = plan, dict(outputs), dict(outlets)
-        self._checkpoint, self._observed = checkpoint, observed
-        self._query: Any = None
-        self._begun = threading.Event()
-        self._resting = threading.Event()
-        self._resting.set()
-        self._written = -1
+        self._checkpoint = checkpoint
+        self._taken = False
 
     @property
     def directories(self) -> dict[str, OutputDirectory]:
         return {kind: output for kind, output in self._outputs.items() if isinstance(output, OutputDirectory)}
 
-    def begin(self, query: Any) -> None:
-        """Spark has started the query: takes the outputs. Micro-batches wait for it.
-
-        A start that Spark refuses must empty no directory, and no micro-batch may write to one that is not emptied yet.
-        """
-        try:
-            for output in self._outputs.values():
-                output.take()
-            self._query = query
-        finally:
-            self._begun.set()
-
     def __call__(self, host: DataFrame, batch: int) -> None:
-        self._begun.wait()
-        if self._query is None:
-            raise LowwaterError("The query could not take its directories; start() has raised the reason.")
-        self._resting.clear()
-        try:
-            for output in self._outputs.values():
-                output.begin(batch)
-            self._write(host, batch)
-            self._remember(batch)
-            self._written = batch
-        finally:
-            self._resting.set()
+        """One micro-batch. The first one takes the outputs: a start that Spark refuses must empty no directory."""
+        for output in self._outputs.values():
+            if not self._taken:
+                output.take()
+            output.begin(batch)
+        self._taken = True
+        host.sparkSession.conf.set(BATCH, batch)
+        seen = Observation()
+        self._write(host, seen, batch)
+        # Before the micro-batch is committed: a restart without new data asks for its metrics.
+        self._checkpoint.remember(batch, json.dumps(seen.get))
 
-    def rest(self, timeout: float | None) -> None:
-        """Waits, at most so long, until the micro-batch that runs is committed, so that a stop interrupts nothing.
-
-        To stop a query in the middle of a micro-batch is safe but wasteful, and Spark prints a stack trace of a
-        thousand lines if its thread waits for Python at that moment.
-        """
-        if not self._resting.wait(timeout):
-            return
-        while self._resting.is_set() and self._query.isActive:
-            last = self._query.lastProgress
-            if self._written <= (-1 if last is None else last.batchId) or self._query.awaitTermination(_SOON):
-                return
-
-    def _write(self, host: DataFrame, batch: int) -> None:
-        actions = list(self._actions(host))
-        if not self._outlets and len(actions) == 1 and RESULT in self.directories:
-            ((rows, output),) = actions
+    def _write(self, host: DataFrame, seen: Observation, batch: int) -> None:
+        """Delivers the outputs. The first action reads all of the host, and is observed."""
+        metrics = compile.metrics(self._plan)
+        if not self._outlets and len(self._outputs) == 1 and RESULT in self.directories:
+            ((rows, output),) = self._actions(host.observe(seen, *metrics))
             output.write(rows(), batch)
             return
+        actions = list(self._actions(host))
         if actions:
             host.persist()
         try:
-            reports = host.where(F.col("kind") == WROTE).select("blob").collect()
+            reports = host.observe(seen, *metrics).where(F.col("kind") == WROTE).select("blob").collect()
             wrote = [bytes(row.blob).decode().split("/") for row in reports]
             for kind, outlet in self._outlets.items():
                 names = [name for of, name in wrote if of == kind] or [outlet.empty(batch)]
@@ -126,12 +92,6 @@ class Sinks:
             if kind not in self._outlets:
                 yield made[kind], output
 
-    def _remember(self, batch: int) -> None:
-        """Keeps the metrics before the micro-batch is committed: a restart without new data asks for them."""
-        found = self._query._jsq.streamingQuery().lastExecution().observedMetrics().get(self._observed)
-        if found.isDefined():
-            self._checkpoint.remember(batch, str(found.get().json()))
-
 
 def outputs_of(
     spark: SparkSession, checkpoint: Checkpoint, overwrite: bool, sinks: Mapping[str, Sink | None]
@@ -143,6 +103,7 @@ def outputs_of(
         if isinstance(sink, str):
             found[kind] = OutputDirectory(spark, name, sink, checkpoint, overwrite)
         elif isinstance(sink, Destination):
+            refuse_connect(spark, f"{name}= with {type(sink).__name__}", "give a function that writes there")
             found[kind] = sink.opened(spark, checkpoint.id, name)
         elif callable(sink):
             found[kind] = Called(sink)
@@ -185,8 +146,8 @@ def outlets(plan: Plan, outputs: Mapping[str, Output], run: str) -> dict[str, Ou
     found: dict[str, Outlet] = {}
     for kind, schema in schemas.items():
         output = outputs.get(kind)
-        if isinstance(output, OutputDirectory) and output.files.local and written_by_arrow(schema):
-            found[kind] = Outlet(output.files.local, schema, run)
+        if isinstance(output, OutputDirectory) and output.files.direct and written_by_arrow(schema):
+            found[kind] = Outlet(output.files.direct, schema, run)
     return found
 
 

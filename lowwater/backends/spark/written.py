@@ -12,11 +12,12 @@ the same names, and a stream that reads the directory takes none of them twice (
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from lowwater.backends.spark.arrow_files import opened
 
 STAGING = ".lw_batch="
 
@@ -40,7 +41,7 @@ class Writing:
 
 @dataclass(frozen=True)
 class Outlet:
-    """Where tasks write: a directory on a plain file system. `run` is the part of all names that the checkpoint gives.
+    """Where tasks write: a directory that Arrow opens. `run` is the part of all names that the checkpoint gives.
 
     Each attempt of a task writes a file of its own, named by the file that it is to become and the attempt.
     """
@@ -58,10 +59,11 @@ class Outlet:
         return self._open(batch, f"part-none-{self.run}.parquet").close()
 
     def _open(self, batch: int, final: str) -> Writing:
-        staging = Path(self.directory) / staging_of(batch)
-        staging.mkdir(parents=True, exist_ok=True)
+        system, directory = opened(self.directory)
+        staging = f"{directory}/{staging_of(batch)}"
+        system.create_dir(staging, recursive=True)
         name = f"{final}.{uuid4().hex}"
-        return Writing(name, self.schema, pq.ParquetWriter(str(staging / name), self.schema))
+        return Writing(name, self.schema, pq.ParquetWriter(f"{staging}/{name}", self.schema, filesystem=system))
 
 
 def final_name(written: str) -> str:
