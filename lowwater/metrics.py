@@ -183,9 +183,9 @@ class OperatorMetrics:
 
 
 SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
+"""The metrics of an operator that are summed over shards, and over operators for the query."""
 LOST = ("lost_to_disorder", "lost_to_memory", "evicted_rows", "lost_results", "aside_rows", "memory_bytes")
 """The metrics of joins without a window, in the order of `Lost` of operators/base.py."""
-"""The metrics of an operator that are summed over shards, and over operators for the query."""
 MEASURED = (*LOST, "nanoseconds", "over_bound")
 """The metrics of an operator that are summed over shards alone."""
 PER_OPERATOR = (*SUMMED, *MEASURED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -96,6 +96,7 @@ class PositionedLaying(Laying):
 class ObliviousSpec(OperatorSpec):
     """A join without windows. `expected` has the characteristics of each input, None where they are monitored."""
 
+    loses: ClassVar[bool] = True
     what: WindowJoin
     expected: tuple[Expected | None, ...]
     derived: tuple[bool, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -33,6 +33,8 @@ class OperatorSpec(ABC):
     """The description of an operator. Subclasses are frozen dataclasses; see the module text."""
 
     ports: int = 1
+    loses: ClassVar[bool] = False
+    """Whether the operator gives up rows that could have joined: then its metrics count what was lost."""
 
     @property
     @abstractmethod

@@ -29,7 +29,7 @@ from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.sealed import sealed
 from lowwater.backends.spark.versions import applied_by_shard
 from lowwater.backends.spark.written import Outlet
-from lowwater.metrics import PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
+from lowwater.metrics import LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
 from lowwater.plan.plan import Plan
 from lowwater.state.segments import unpack
 
@@ -128,8 +128,9 @@ def metrics(plan: Plan) -> list[Any]:
         F.sum(F.when((F.col("kind") == METRICS) & (F.col("operator") == i), F.col(name)).otherwise(0)).alias(
             f"{name}_{i}"
         )
-        for i in range(len(plan.operators))
+        for i, placed in enumerate(plan.operators)
         for name in PER_OPERATOR
+        if placed.spec.loses or name not in LOST
     ]
     facts = [
         F.base64(F.max(F.when((F.col("kind") == FACTS) & (F.col("operator") == s), F.col("blob")))).alias(f"facts_{s}")
