@@ -277,13 +277,12 @@ class MJoin(OAJoin):
 
     def _due(self) -> int | None:
         """The input whose rows aside must be read back next: those with the smallest value that is near enough."""
-        due = [(own.least, port) for port, own in enumerate(self.aside) if own.least <= self._near(port, self.ahead)]
-        return min(due)[1] if due and min(due)[0] < END else None
+        aside = [(own.least, port) for port, own in enumerate(self.aside) if own.pieces]
+        due = [one for one in aside if not self.strategy.spills or one[0] <= self._near(one[1], self.ahead)]
+        return min(due)[1] if due else None
 
     def _near(self, port: int, ahead: int) -> int:
         """The value up to which rows of an input can join soon: `ahead` rows beyond all that the others delivered."""
-        if not self.strategy.spills:
-            return END
         reached = min(self._delivered(j) for j in range(self.ports) if j != port)
         ranks = self.streams.monitors[port].ranks
         found = ranks.value(ranks.rank(reached) + ahead) if reached < END else None
@@ -297,7 +296,8 @@ class MJoin(OAJoin):
 
     def put_aside(self, port: int, ahead: int, least: int, size: int | None = None) -> None:
         """Puts the rows of an input aside that join only later, if there are at least so many (WO: 3 I/O times)."""
-        near = self._near(port, ahead)
+        cut = max(value for j, value in enumerate(self.cuts.value) if j != port)
+        near = max(self._near(port, ahead), cut)
         if near == END:
             return
 
@@ -340,8 +340,13 @@ class MJoin(OAJoin):
             self._promises.emit(dict.fromkeys(self.what.times, low), emit)
 
     def passed(self, port: int) -> int:
-        """The largest value that no row of a stream has that is still to join."""
-        return min(self.streams.settled(port), self.aside[port].least - 1 if self.aside[port].pieces else END)
+        """The largest value that no row of a stream has that is still to join.
+
+        Rows that are far ahead may be put aside and join again. So nothing is claimed of values that the other streams
+        have not nearly reached; there are no rows of theirs to cut.
+        """
+        aside = self.aside[port].least - 1 if self.aside[port].pieces else END
+        return min(self.streams.settled(port), self._near(port, self.ahead), aside)
 
     # -- the limit -------------------------------------------------------------------------------------------------
 
