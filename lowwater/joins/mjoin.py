@@ -285,8 +285,11 @@ class MJoin(OAJoin):
         """The value up to which rows of an input can join soon: `ahead` rows beyond all that the others delivered."""
         reached = min(self._delivered(j) for j in range(self.ports) if j != port)
         ranks = self.streams.monitors[port].ranks
-        found = ranks.value(ranks.rank(reached) + ahead) if reached < END else None
-        return END if found is None else max(found, reached)
+        n = ranks.rank(reached) + ahead
+        if reached == END or n >= ranks.rows:
+            return END
+        found = ranks.within(n)
+        return reached if found is None else max(found, reached)
 
     def _delivered(self, port: int) -> int:
         """The largest value of an input that may have joined."""
