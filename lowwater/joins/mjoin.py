@@ -61,6 +61,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.sorting import offsets
 from lowwater.joins.aside import Aside
+from lowwater.joins.complete_keys import leave
 from lowwater.joins.cuts import Cuts
 from lowwater.joins.keyed import Ints, Keyed, Mask
 from lowwater.joins.losses import DISORDER, MEMORY, Losses
@@ -190,19 +191,8 @@ class MJoin(OAJoin):
             matched = self._probe(port, keyed, emit)
             self.sides[port].insert(keyed, matched if self.sides[port].flagged else None)
             self.losses.joined[port] += len(keyed)
-            self._leave(keyed)
-
-    def _leave(self, keyed: Keyed) -> None:
-        """Removes the rows of the keys of a batch of which all rows have come, if their number is expected."""
-        if self._multiplicities is None:
-            return
-        first = keyed.starts[:-1]
-        keys = Keyed(keyed.rows.take(first), keyed.on, keyed.codes, keyed.at[first])
-        came = [side.count(keys) for side in self.sides]
-        whole = np.logical_and.reduce([n >= most for n, most in zip(came, self._multiplicities, strict=True)])
-        if whole.any():
-            for side in self.sides:
-                side.purge(keys.where(whole))
+            if self._multiplicities is not None:
+                leave(self.sides, keyed, self._multiplicities)
 
     # -- positions -------------------------------------------------------------------------------------------------
 
@@ -388,15 +378,9 @@ class MJoin(OAJoin):
 
     @property
     def lost(self) -> Lost:
-        waiting = [side.live_rows for side in self.sides]
-        return Lost(
-            self.losses.disorder,
-            self.losses.memory,
-            self.losses.evicted,
-            self.losses.estimate(self.counts.results, waiting),
-            sum(own.rows for own in self.aside),
-            self.memory,
-        )
+        of, live = self.losses, [side.live_rows for side in self.sides]
+        lost = of.estimate(self.counts.results, live)
+        return Lost(of.disorder, of.memory, of.evicted, lost, sum(own.rows for own in self.aside), self.memory)
 
     def excess(self) -> str | None:
         """Checks that a buffer holds nothing before its cut, no more rows than it spans, and not too many bytes."""
