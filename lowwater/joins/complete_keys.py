@@ -1,4 +1,4 @@
-"""Keys of which all rows have come on all inputs, where the number of rows per key is expected. Their rows can leave."""
+"""Keys of which all rows have come on all inputs, if the number of rows per key is expected. Their rows can leave."""
 
 from __future__ import annotations
 
