@@ -61,6 +61,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.sorting import offsets
 from lowwater.joins.aside import Aside
+from lowwater.joins.complete_keys import leave
 from lowwater.joins.cuts import Cuts
 from lowwater.joins.keyed import Ints, Keyed, Mask
 from lowwater.joins.losses import DISORDER, MEMORY, Losses
@@ -190,19 +191,8 @@ class MJoin(OAJoin):
             matched = self._probe(port, keyed, emit)
             self.sides[port].insert(keyed, matched if self.sides[port].flagged else None)
             self.losses.joined[port] += len(keyed)
-            self._leave(keyed)
-
-    def _leave(self, keyed: Keyed) -> None:
-        """Removes the rows of the keys of a batch of which all rows have come, if their number is expected."""
-        if self._multiplicities is None:
-            return
-        first = keyed.starts[:-1]
-        keys = Keyed(keyed.rows.take(first), keyed.on, keyed.codes, keyed.at[first])
-        came = [side.count(keys) for side in self.sides]
-        whole = np.logical_and.reduce([n >= most for n, most in zip(came, self._multiplicities, strict=True)])
-        if whole.any():
-            for side in self.sides:
-                side.purge(keys.where(whole))
+            if self._multiplicities is not None:
+                leave(self.sides, keyed, self._multiplicities)
 
     # -- positions -------------------------------------------------------------------------------------------------
 
@@ -277,17 +267,19 @@ class MJoin(OAJoin):
 
     def _due(self) -> int | None:
         """The input whose rows aside must be read back next: those with the smallest value that is near enough."""
-        due = [(own.least, port) for port, own in enumerate(self.aside) if own.least <= self._near(port, self.ahead)]
-        return min(due)[1] if due and min(due)[0] < END else None
+        aside = [(own.least, port) for port, own in enumerate(self.aside) if own.pieces]
+        due = [one for one in aside if not self.strategy.spills or one[0] <= self._near(one[1], self.ahead)]
+        return min(due)[1] if due else None
 
     def _near(self, port: int, ahead: int) -> int:
         """The value up to which rows of an input can join soon: `ahead` rows beyond all that the others delivered."""
-        if not self.strategy.spills:
-            return END
         reached = min(self._delivered(j) for j in range(self.ports) if j != port)
         ranks = self.streams.monitors[port].ranks
-        found = ranks.value(ranks.rank(reached) + ahead) if reached < END else None
-        return END if found is None else max(found, reached)
+        n = ranks.rank(reached) + ahead
+        if reached == END or n >= ranks.rows:
+            return END
+        found = ranks.within(n)
+        return reached if found is None else max(found, reached)
 
     def _delivered(self, port: int) -> int:
         """The largest value of an input that may have joined."""
@@ -297,7 +289,8 @@ class MJoin(OAJoin):
 
     def put_aside(self, port: int, ahead: int, least: int, size: int | None = None) -> None:
         """Puts the rows of an input aside that join only later, if there are at least so many (WO: 3 I/O times)."""
-        near = self._near(port, ahead)
+        cut = max(value for j, value in enumerate(self.cuts.value) if j != port)
+        near = max(self._near(port, ahead), cut)
         if near == END:
             return
 
@@ -340,8 +333,13 @@ class MJoin(OAJoin):
             self._promises.emit(dict.fromkeys(self.what.times, low), emit)
 
     def passed(self, port: int) -> int:
-        """The largest value that no row of a stream has that is still to join."""
-        return min(self.streams.settled(port), self.aside[port].least - 1 if self.aside[port].pieces else END)
+        """The largest value that no row of a stream has that is still to join.
+
+        Rows that are far ahead may be put aside and join again. So nothing is claimed of values that the other streams
+        have not nearly reached; there are no rows of theirs to cut.
+        """
+        aside = self.aside[port].least - 1 if self.aside[port].pieces else END
+        return min(self.streams.settled(port), self._near(port, self.ahead), aside)
 
     # -- the limit -------------------------------------------------------------------------------------------------
 
@@ -380,15 +378,9 @@ class MJoin(OAJoin):
 
     @property
     def lost(self) -> Lost:
-        waiting = [side.live_rows for side in self.sides]
-        return Lost(
-            self.losses.disorder,
-            self.losses.memory,
-            self.losses.evicted,
-            self.losses.estimate(self.counts.results, waiting),
-            sum(own.rows for own in self.aside),
-            self.memory,
-        )
+        of, live = self.losses, [side.live_rows for side in self.sides]
+        lost = of.estimate(self.counts.results, live)
+        return Lost(of.disorder, of.memory, of.evicted, lost, sum(own.rows for own in self.aside), self.memory)
 
     def excess(self) -> str | None:
         """Checks that a buffer holds nothing before its cut, no more rows than it spans, and not too many bytes."""

@@ -69,6 +69,11 @@ class Ranks:
         at = int(np.searchsorted(self.upto, n))
         return int(self.values[at]) if 0 < n <= self.rows else None
 
+    def within(self, n: int) -> int | None:
+        """The largest known value with at most n tuples up to it; None if there is none."""
+        at = int(np.searchsorted(self.upto, n, "right"))
+        return int(self.values[at - 1]) if at else None
+
     @staticmethod
     def merged(parts: Sequence[Ranks]) -> Ranks:
         """The ranks of several runs together."""
@@ -83,11 +88,12 @@ class Ranks:
         return Ranks(values[first], np.cumsum(np.add.reduceat(counts, first)), np.add.reduceat(most, first))
 
     def thinned(self, points: int = POINTS) -> Ranks:
-        """At most so many values: every m-th, and the last."""
+        """At most so many values, about equally many tuples apart: thinning again and again keeps that."""
         n = len(self.values)
         if n <= points:
             return self
-        at = np.unique(np.append(np.arange(1, points) * n // points, n)) - 1
+        first, tuples = int(self.upto[0]), self.rows - int(self.upto[0])
+        at = np.unique(np.searchsorted(self.upto, first + np.arange(1, points + 1) * tuples // points))
         most = np.maximum.reduceat(self.most, np.append(0, at[:-1] + 1))
         return Ranks(self.values[at], self.upto[at], most)
 

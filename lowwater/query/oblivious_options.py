@@ -28,7 +28,7 @@ def expect(scrambling: int, rate: float = 1.0, multiplicity: int | None = None) 
     if scrambling < 0 or rate <= 0 or (multiplicity is not None and multiplicity < 1):
         raise LowwaterError(
             "expect() needs a scrambling factor of 0 or more, a rate above 0 and a multiplicity of 1 or more, not "
-            f"{scrambling}, {rate} and {multiplicity}."
+            f"{scrambling}, {rate} and {1 if multiplicity is None else multiplicity}."
         )
     return Expected(max(scrambling, (multiplicity or 1) - 1), rate, multiplicity)
 

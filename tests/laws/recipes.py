@@ -22,6 +22,7 @@ from lowwater.joins.oblivious_cost import Expected
 from lowwater.joins.ordered_join import OPIBJoin, OPOBJoin
 from lowwater.joins.pwjoin import PWJoin, pjoin
 from lowwater.joins.spec import JoinSide, WindowJoin
+from lowwater.joins.strategy import DBF, HYBRID, MSF
 from lowwater.operators.adaptive_aggregate import AdaptivePartials
 from lowwater.operators.aggregation import Aggregation
 from lowwater.operators.base import Operator
@@ -168,14 +169,14 @@ def joining(
     return open
 
 
-def oblivious(sides: int) -> Callable[[int, Store | None], Operator]:
+def oblivious(sides: int, how: str = "inner", **options: Any) -> Callable[[int, Store | None], Operator]:
     """A join without a window. The laws draw any order of arrival, so the expected factor is above any of theirs."""
 
     def open(place: int, store: Store | None) -> Operator:
         on = (("ts",), ("k", "ts"))[place]
         names = ("l", "r", "s")[:sides]
-        what = WindowJoin(tuple(JoinSide(n, SCHEMA, "ts", on) for n in names), (None,) * sides)
-        return MJoin(what, (Expected(10**6),) * sides, store=store)
+        what = WindowJoin(tuple(JoinSide(n, SCHEMA, "ts", on) for n in names), (None,) * sides, how)
+        return MJoin(what, (Expected(10**6),) * sides, store=store, **options)
 
     return open
 
@@ -214,6 +215,10 @@ RECIPES = [
     Recipe("oa-join, anti", OAJoin, joining(OAJoin, "anti"), band, ports=2),
     Recipe("oa-join of three", OAJoin, joining(OAJoin, sides=3), st.tuples(wait, wait, wait), ports=3),
     Recipe("mjoin", MJoin, oblivious(2), st.integers(0, 1), ports=2),
+    Recipe("mjoin, MSF", MJoin, oblivious(2, strategy=MSF), st.integers(0, 1), ports=2),
+    Recipe("mjoin, DBF", MJoin, oblivious(2, strategy=DBF, ahead=1), st.integers(0, 1), ports=2),
+    Recipe("mjoin, Hybrid of three", MJoin, oblivious(3, strategy=HYBRID, ahead=1), st.integers(0, 1), ports=3),
+    Recipe("mjoin, full", MJoin, oblivious(2, "full"), st.integers(0, 1), ports=2),
     Recipe("mjoin of three", MJoin, oblivious(3), st.integers(0, 1), ports=3),
     Recipe("pwjoin", PWJoin, joining(PWJoin), band | sliding, ports=2),
     Recipe("pwjoin, full", PWJoin, joining(PWJoin, "full"), band, ports=2),

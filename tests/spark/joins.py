@@ -76,9 +76,9 @@ def _two(given: Given, **options: Any) -> lw.Joined:
     return _stream(given, "l").join(_stream(given, "r"), **options)
 
 
-def _oblivious(given: Given, expect: Any = None) -> lw.Joined:
+def _oblivious(given: Given, expect: Any = None, **options: Any) -> lw.Joined:
     sensors = [lw.stream(given(name), name=name, progress="epoch", disorder=lw.measured()) for name in SCRAMBLED]
-    return lw.oblivious_join(sensors, on="epoch", expect=expect)
+    return lw.oblivious_join(sensors, on="epoch", expect=expect, **options)
 
 
 def _later(pairs: pa.Table) -> pa.Array:
@@ -132,6 +132,12 @@ JOINS: dict[str, tuple[tuple[str, ...], Callable[[Given], lw.Joined]]] = {
     "oblivious": (
         tuple(SCRAMBLED),
         lambda given: _oblivious(given, {name: lw.expect(scrambling=k) for name, k in SCRAMBLED.items()}),
+    ),
+    "oblivious, sorted and aside": (
+        tuple(SCRAMBLED),
+        lambda given: _oblivious(
+            given, {name: lw.expect(scrambling=k) for name, k in SCRAMBLED.items()}, strategy="Hybrid", ahead=20
+        ),
     ),
     "oblivious monitored": (tuple(SCRAMBLED), _oblivious),
     "ranges": (

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.spark.answers import child
 
 WINDOWS = ["sliding", "partitioned by time", "by ranks", "session", "slow flush"]
-JOINS = ["full", "n-way", "oblivious", "auction"]
+JOINS = ["full", "n-way", "oblivious", "oblivious, sorted and aside", "auction"]
 """The kinds of windows and of joins that test_killed.py kills, so that no other test need restart them."""
 
 PROGRAM = """

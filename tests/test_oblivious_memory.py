@@ -1,0 +1,83 @@
+"""The memory of a join without a window as the operating system sees it, and the work of its monitors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import lowwater as lw
+from lowwater.generate.scrambled import scrambled
+from lowwater.model import monitors
+from tests.test_oblivious import named, operators, streams
+
+PROGRAM = """
+import sys
+import numpy as np, pyarrow as pa
+import lowwater as lw
+
+def resident():
+    fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(fields["VmRSS"].split()[0]) * 1024
+
+pa.set_memory_pool(pa.system_memory_pool())
+text = pa.array(["x" * 1000] * 2000)
+def rows(first, name):
+    return pa.table({"t": np.arange(first, first + 2000), name: text})
+one, two = (lw.stream(rows(0, n), name=n, progress="t", disorder=lw.measured()) for n in "ab")
+memory = None if sys.argv[1] == "free" else sys.argv[1]
+query = lw.oblivious_join([one, two], on="t", expect=lw.expect(scrambling=0), memory=memory).start()
+query.push(rows(0, "b"), "b")
+query.push(rows(0, "a"), "a")
+before, most = resident(), 0
+for first in range(2000, 120_000, 2000):
+    query.push(rows(first, "a"), "a")
+    most = max(most, resident())
+(metrics,) = query.metrics().operators
+print(most - before, metrics.aside_rows, metrics.evicted_rows)
+"""
+
+
+def grown(memory: str) -> list[int]:
+    """The growth of the process in bytes while one stream runs 118,000 rows of 1 kB ahead; rows aside, and evicted."""
+    found = subprocess.run([sys.executable, "-c", PROGRAM, memory], capture_output=True, text=True, check=True)
+    return [int(number) for number in found.stdout.split()]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="resident memory is read from /proc")
+def test_process_grows_by_the_limit_and_not_by_the_lag() -> None:
+    free, _, _ = grown("free")
+    limited, aside, evicted = grown("8 MB")
+    assert free > 100e6
+    assert limited < 8e6 + 25e6, "the limit, and a few micro-batches of 2 MB on their way"
+    assert aside > 100_000
+    assert evicted == 0
+
+
+def test_monitors_take_less_than_a_tenth_of_the_operations_of_the_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the paper's units: one operation per tuple that is inserted, searched for, found or removed.
+
+    Monitors sort nothing that the join does not sort as well. They handle summaries: their steps are counted.
+    """
+    steps = 0
+    read = monitors.StreamMonitor.read
+
+    def counted(self: monitors.StreamMonitor, runs: list[monitors.Summary], forget: int | None = None) -> None:
+        nonlocal steps
+        steps += sum(len(run.disorder.rises.top) + len(run.disorder.fall_at) + len(run.ranks.values) for run in runs)
+        read(self, runs, forget)
+
+    monkeypatch.setattr(monitors.StreamMonitor, "read", counted)
+    made = {n: scrambled(200_000, i, factor=k).values for i, (n, k) in enumerate({"a": 500, "b": 200}.items())}
+    tables = {n: named(n, values.tolist()) for n, values in made.items()}
+    query = lw.oblivious_join(streams(tables), on="t").start()
+    for at in range(0, 200_000, 100_000):
+        for name, table in tables.items():
+            query.push(table.slice(at, 100_000), name)
+    (join,) = operators(query)
+    operations = sum(side.operations.total for side in join.sides)
+    assert operations > 400_000
+    assert steps < operations / 10
+    assert np.isclose(join.streams.monitors[0].rate, 50_000, rtol=0.5)

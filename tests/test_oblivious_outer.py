@@ -1,0 +1,96 @@
+"""Joins without a window beyond the paper: outer rows, and keys whose rows have all come."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lowwater as lw
+from lowwater.joins.strategy import STRATEGIES
+from lowwater.model.scrambling import Scrambling
+from tests.test_oblivious import counted, equijoin, named, operators, streams
+
+
+def outer(a: pa.Table, b: pa.Table, how: str) -> Counter:
+    """The definition: the inner join, and each kept row whose key is not on the other side."""
+    found = equijoin(a, b)
+    for one, other, kept in ((a, b, how in ("left", "full")), (b, a, how in ("right", "full"))):
+        missing = dict.fromkeys(set(other.column_names) - {"t"})
+        keys = set(other["t"].to_pylist())
+        if kept:
+            found += Counter(tuple(sorted((row | missing).items())) for row in one.to_pylist() if row["t"] not in keys)
+    return found
+
+
+def tables_of(seed: int) -> dict[str, pa.Table]:
+    rng = np.random.default_rng(seed)
+    return {
+        n: named(n, np.sort(rng.integers(0, 40, 30))[np.argsort(np.arange(30) + rng.integers(0, 5, 30))].tolist())
+        for n in "ab"
+    }
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+def test_outer_rows_come_out_once_when_the_buffer_rule_proves_them_alone(how: str, strategy: str) -> None:
+    for seed in range(4):
+        tables = tables_of(seed)
+        expect = {n: lw.expect(scrambling=Scrambling.of(t["t"].to_numpy()).factor) for n, t in tables.items()}
+        join = lw.oblivious_join(streams(tables), on="t", how=how, expect=expect, strategy=strategy, ahead=2)
+        query = join.start(shards=1 + seed % 3)
+        for at in range(0, 30, 5):
+            for name, table in tables.items():
+                query.push(table.slice(at, 5), name)
+            if seed % 2:
+                query.restart()
+        alone = sum(None in row.values() for row in query.result().to_pylist())
+        query.finish()
+        assert counted(query.result()) == outer(tables["a"], tables["b"], how)
+        assert alone > 0, "rows alone do not wait for the end"
+        assert query.metrics().late_rows == 0
+
+
+def test_row_with_a_null_key_is_alone_at_once() -> None:
+    a = pa.table({"t": [1, 2], "s": ["x", None], "a": [1, 2]})
+    b = pa.table({"t": [1, 2], "s": ["x", None], "b": [1, 2]})
+    join = lw.oblivious_join(streams({"a": a, "b": b}), on=["t", "s"], how="left", expect=lw.expect(scrambling=1))
+    query = join.start(shards=2)
+    assert [row["a"] for row in query.push(a, "a").to_pylist()] == [2]
+    query.push(b, "b")
+    query.finish()
+    assert sorted((row["a"], row["b"]) for row in query.result().to_pylist()) == [(1, 1), (2, None)]
+
+
+def test_measured_streams_have_outer_joins_without_a_window() -> None:
+    a, b = streams({"a": named("a", [1, 2]), "b": named("b", [2, 3])})
+    joined = a.join(b, on="t", how="left")
+    assert "MJoin  left, without a window, of a and b" in joined.explain()
+    assert [(row["t"], row["b"]) for row in joined.collect().to_pylist()] == [(1, None), (2, 0)]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_rows_of_a_key_leave_when_all_of_them_have_come(copies: int, shards: int) -> None:
+    values = np.repeat(np.arange(60), copies).tolist()
+    tables = {n: named(n, values) for n in "abc"}
+    expect = lw.expect(scrambling=10**6, multiplicity=copies)
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect).start(shards=shards)
+    for at in range(0, len(values), 6):
+        for name, table in tables.items():
+            query.push(table.slice(at, 6), name)
+        assert query.metrics().state_rows == 0, "a scrambling factor of a million would keep them all"
+        query.restart()
+    query.finish()
+    assert counted(query.result()) == equijoin(*tables.values())
+
+
+def test_rows_stay_if_the_multiplicity_of_one_stream_is_not_known() -> None:
+    tables = {"a": named("a", [1, 1]), "b": named("b", [1, 1])}
+    expect = {"a": lw.expect(scrambling=9, multiplicity=2), "b": lw.expect(scrambling=9)}
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect).start()
+    query.push(tables["a"], "a")
+    query.push(tables["b"], "b")
+    assert sum(join.rows for join in operators(query)) == 4
