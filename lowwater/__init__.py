@@ -275,7 +275,8 @@ def stream(
     progress   the column on which the stream progresses and that windows are over
     disorder   how late rows can be: a length such as "5 seconds", or ordered(), delay_rows(), learned(), punctuated();
                measured() if that is not known, for oblivious_join()
-    source     a column whose values are the sources; each source has its own low-watermark, and the slowest counts
+    source     a column whose values are the sources; each source has its own low-watermark, and the slowest counts,
+               except where the source is part of the key: there each source closes by its own
     sources    sources that count from the start; other sources count from their first row
     idle       when the clock can advance a source that has fallen silent
     groups     "skewed" if most groups have few rows in a window, so that keeping their rows takes less state

@@ -74,6 +74,7 @@ def queries() -> dict[str, lw.Query | lw.Joined]:
         )
         .window(range="1 minute")
         .agg(n=lw.count()),
+        "closed_per_source": packets(source="link").window(range="1 minute").group_by("link").agg(n=lw.count()),
         "gaps": packets().window(range="1 minute", slide="1 hour").agg(n=lw.count()),
         **counted(),
         **emitted(),

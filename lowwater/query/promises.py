@@ -11,6 +11,7 @@
 
 `window_time` is the last tick inside a window, so that [11:50, 12:00) counts to the hour before noon. It is the default
 attribute of a window that follows. A property states exactly what the operator promises at run time, and no more.
+Where groups close by the progress of their own sources, what is promised is that of the slowest source.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def promised(what: WindowedAggregation, before: Properties, flush: Flush) -> Pro
     return Properties(
         schema,
         tuple(Progressing(name, known) for name in attributes if name in schema.names),
+        apart=before.closes_by(what.time, what.group_by) is not None,  # results of a fast source come before the others
         hidden=tuple(name for name in hidden if name in schema.names),
         silent=silent,
         again="emit(early=, allowed_lateness=) revises answers" if what.revises else before.again,

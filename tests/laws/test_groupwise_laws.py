@@ -141,6 +141,10 @@ def flow(seed: int) -> Flow:
         batches[-1].append(row)
         if punctuated and rng.random() < 0.3:
             batches[-1].append(row | {"ts": int(seen[row["link"]]) - delay - 1, "over": True})
+    if punctuated and not clock.stamps:  # a source that ends before the others
+        row = {"ts": 2**62, "link": "a", "k": 1, "v": 1, "over": True}
+        batches.append([row])
+        batches += [[r for r in batches.pop(-2) if r["link"] != "a" or breaks]] if len(batches) > 2 else []
     options: dict[str, Any] = {"disorder": lw.delay(clock.length(delay))}
     if punctuated:
         options = {"disorder": lw.punctuated(when="over", upto="ts")}

@@ -34,7 +34,7 @@ class Distinct(Unary, Stateful):
         if self.within is None:
             return replace(known.keeping(self.on), progress=(own,), hidden=())
         own = replace(own, behind=0)  # rows leave when they are final
-        return replace(known, progress=(own,), apart=False, united=False)
+        return replace(known, progress=(own,), apart=before.closes_by(self.time, self.on) is not None, united=False)
 
     def line(self) -> str:
         if self.within is None:
