@@ -176,7 +176,8 @@ class AggregateSpec(OperatorSpec):
         return routes[0]
 
     def choice(self) -> dict[str, Any]:
-        return {"tactic": self.tactic, "spread": self.spread, "closes_by": self.by}
+        by = {} if self.by is None else {"closes_by": self.by}
+        return {"tactic": self.tactic, "spread": self.spread, **by}
 
     def as_pinned(self, choice: Mapping[str, Any]) -> AggregateSpec:
         tactic, by = choice["tactic"], choice.get("closes_by")

@@ -89,7 +89,7 @@ class DistinctSpec(OperatorSpec):
         return self.by
 
     def choice(self) -> dict[str, Any]:
-        return {"closes_by": self.by}
+        return {} if self.by is None else {"closes_by": self.by}
 
     def as_pinned(self, choice: Mapping[str, Any]) -> DistinctSpec:
         return replace(self, by=choice.get("closes_by"))

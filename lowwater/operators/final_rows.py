@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from lowwater.model.columns import whole
 from lowwater.model.punctuation import Punctuation
-from lowwater.model.ticks import NEVER, Ticks, checked
+from lowwater.model.ticks import END, NEVER, Ticks, checked
 from lowwater.operators.base import Batch, Emit, Operator, Payload, Promises, batch_of
 from lowwater.operators.group_lows import Advance, Frontier, GroupLows, Own
 from lowwater.operators.waiting import Waiting
@@ -84,11 +84,13 @@ class Progressing(Operator):
             return
         before, self._passed.low = self.frontier, low
         self.on_progress(Advance(before, self.frontier, low), emit)
+        if low == END:
+            self._own.forget()
         self._promises.emit({self.time: self.promise}, emit)  # after the rows that it excludes
 
     def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
         before = self.frontier
-        grown = self._own.hear(lows)
+        grown = self._own.hear(lows, self.low)
         if grown is not None:
             self.on_progress(Advance(before, self.frontier, grown), emit)
 

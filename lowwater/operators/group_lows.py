@@ -149,16 +149,26 @@ class Own:
     def lows(self) -> GroupLows | None:
         return self._slots[LOWS].value if self._slots is not None and LOWS in self._slots else None
 
-    def hear(self, lows: GroupLows) -> int | None:
-        """Keeps new lows. Returns the furthest of those that have grown, or None if none has."""
-        if self._slots is None or lows.attribute != self.attribute or lows.column != self.column:
+    def hear(self, lows: GroupLows, least: int) -> int | None:
+        """Keeps new lows. Returns the furthest of those that have grown, or None if none has. `least` is the linear
+        bound: at the end there is nothing more to hear."""
+        if self._slots is None or (lows.attribute, lows.column) != (self.attribute, self.column) or least == END:
             return None
         before = self.lows
+        if before is not None:
+            names = lows.names if lows.names.equals(before.names) else pa.concat_arrays([before.names, lows.names])
+            names = names.unique()
+            lows = replace(lows, names=names, lows=np.maximum(before.named(names), lows.named(names)))
         grown = lows.lows > (NEVER if before is None else before.named(lows.names))
         if not grown.any():
             return None
         self._slots.put(LOWS, lows)
         return int(lows.lows[grown].max())
+
+    def forget(self) -> None:
+        """The stream has ended, and with it all sources."""
+        if self._slots is not None:
+            self._slots.clear()
 
 
 def less(low: int, ticks: int) -> int:

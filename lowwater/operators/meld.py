@@ -125,7 +125,7 @@ class Meld(Operator):
             emit(ended)
 
     def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
-        if lows.attribute in self.attributes:
+        if lows.attribute in self.attributes and self._bounds.low[lows.attribute][port] < END:
             self._own.put(f"{port} {lows.attribute}", lows)
             self._least(lows.attribute, emit)
 

@@ -74,11 +74,12 @@ class PartitionedAggregate(Aggregation):
         before, self.opened = self._frontier, low
         self._advance(Advance(before, self._frontier, low), emit)
         if low == END:
+            self._own.forget()
             self._promises.emit({self.what.time: END}, emit)
 
     def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
         before = self._frontier
-        grown = self._own.hear(lows)
+        grown = self._own.hear(lows, self.opened)
         if grown is not None:
             self._advance(Advance(before, self._frontier, grown), emit)
 

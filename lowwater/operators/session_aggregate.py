@@ -109,12 +109,14 @@ class SessionAggregate(Aggregation):
         step = Advance(self._frontier, Frontier(low, self._own.lows), low)
         self._decide(self._due(step), step, emit)
         self.opened = low
+        if low == END:
+            self._own.forget()
         end = low if low == END else low + 1
         self._promises.emit({"window_end": end, "window_time": end if end == END else low}, emit)
 
     def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
         before = self._frontier
-        grown = self._own.hear(lows)
+        grown = self._own.hear(lows, self.opened)
         if grown is not None:
             step = Advance(before, self._frontier, grown)
             self._decide(self._due(step), step, emit)

@@ -260,7 +260,7 @@ class WindowAggregate(Aggregation):
 
     def on_group_lows(self, port: int, lows: GroupLows, emit: Emit) -> None:
         before = self._frontier(self.opened)
-        grown = self._own.hear(lows)
+        grown = self._own.hear(lows, self.opened)
         if grown is None:
             return
         after = self._frontier(self.opened)
@@ -287,11 +287,13 @@ class WindowAggregate(Aggregation):
         if stop > self.opened and self._own.lows is not None:  # the slowest source has moved, and perhaps no other
             self._step(self._frontier(self.opened), self._frontier(int(stop)), int(stop), emit)
             self.opened = int(stop)
+            if low == END:
+                self._own.forget()
         elif stop > self.opened:
             self._answers(self.keeping.close(self.opened, int(stop)), FINAL, emit)
             self.opened = int(stop)
         if keep > self.kept:
-            if self._own.lows is None:
+            if self._own.lows is None:  # else the step has forgotten what its groups need no more
                 self.keeping.expire(int(keep))
             self._windows.kept = int(keep)
             self._promises.emit(self.bounds_from(self.kept), emit)

@@ -6,7 +6,7 @@ Window aggregation is one operator with several tactics of keeping state, and ea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -81,6 +81,8 @@ class Recipe:
     """Attributes of a result that follow from its columns, and that punctuation may speak of."""
     late: bool = False
     """Whether the operator reports late rows. Those of the families in `guards` do anyway."""
+    by: str | None = None
+    """The source column, where groups close by the progress of their own source."""
 
     def open(self, window: Any, store: Store | None = None) -> Operator:
         return self.open_on(window, store)
@@ -102,10 +104,15 @@ def windowed(keeping: type[Keeping], holistic: bool) -> Callable[[Window, Store 
     return lambda window, store: WindowAggregate(asked(window, holistic), keeping, store)
 
 
-def flushing(policy: Flush) -> Callable[[Window, Store | None], Operator]:
+def alone(keeping: type[Keeping]) -> Callable[[Window, Store | None], Operator]:
+    return lambda window, store: WindowAggregate(asked(window), keeping, store, by="k")
+
+
+def flushing(policy: Flush, by: str | None = None) -> Callable[[Window, Store | None], Operator]:
     def open(window: Window, store: Store | None) -> Operator:
         store = store or Store()
-        return Flushing(WindowAggregate(asked(window), PanePartials, store.at("aggregation")), policy, 1, store)
+        inner = WindowAggregate(asked(window), PanePartials, store.at("aggregation"), by=by)
+        return Flushing(inner, policy, 1, store)
 
     return open
 
@@ -201,6 +208,26 @@ tuple_counts = st.sampled_from([((2, 3), (None, None)), ((2, None), (None, 4)), 
 
 both = extremes("l_ts", "r_ts")
 
+BY_SOURCE = [
+    Recipe("wid", WindowAggregate, alone(WindowPartials), sliding, keeping=WindowPartials, derived=ends),
+    Recipe("panes", WindowAggregate, alone(PanePartials), sliding, keeping=PanePartials, derived=ends),
+    Recipe("slow flush", Flushing, flushing(slow_flush(2, windows=2), "k"), sliding, derived=ends),
+    Recipe("distinct", Distinct, lambda _, store: Distinct(SCHEMA, SCHEMA.names, "ts", store, "k")),
+    Recipe(
+        "drop duplicates", DropDuplicates, lambda n, store: DropDuplicates(SCHEMA, ("k",), "ts", n, store, "k"), wait
+    ),
+    Recipe("over", OverAggregate, lambda w, s: OverAggregate(asked(w, w.preceding is not None), s, "k"), frames),
+    Recipe("partitioned", PartitionedAggregate, lambda w, s: PartitionedAggregate(asked(w), s, "k"), counts),
+    Recipe(
+        "session",
+        SessionAggregate,
+        lambda w, s: SessionAggregate(asked(w), s, "k"),
+        st.builds(Session, length),
+        derived=ends,
+    ),
+]
+"""Operators whose groups close by the progress of their own sources."""
+
 RECIPES = [
     Recipe("oa-join", OAJoin, joining(OAJoin), band | st.just((9, -2)), ports=2),
     Recipe("oa-join, extremes", OAJoin, joining(OAJoin, extremes=True), band | sliding, 2, derived=both),
@@ -291,4 +318,5 @@ RECIPES = [
     Recipe("lazy flush", Flushing, flushing(lazy_flush(2, entries=2)), sliding, derived=ends),
     Recipe("partitioned", PartitionedAggregate, partitioned, counts),
     Recipe("session", SessionAggregate, sessions, st.builds(Session, length), derived=ends),
+    *(replace(recipe, name=f"{recipe.name}, by source", by="k") for recipe in BY_SOURCE),
 ]

@@ -23,9 +23,12 @@ from hypothesis import strategies as st
 
 import lowwater.joins
 import lowwater.operators
+from lowwater.model.progress import NULL
 from lowwater.model.punctuation import ALL, Constant, Punctuation
+from lowwater.model.ticks import END, NEVER
 from lowwater.operators.base import Batch, Ended, Held, Late, Message, Operator, ended, taken
 from lowwater.operators.bins import Bins
+from lowwater.operators.group_lows import GroupLows
 from lowwater.operators.ordered import InOrder, Merge, Sort
 from lowwater.operators.window_aggregate import Keeping, WindowAggregate
 from lowwater.state.store import Changes, segment_sizes
@@ -66,8 +69,8 @@ def test_every_operator_and_every_keeping_has_a_recipe() -> None:
 
 # -- what happens to an operator ------------------------------------------------------------------------------------
 
-Event = tuple[int, list[Row] | Punctuation]
-"""A batch or a punctuation, on a port."""
+Event = tuple[int, list[Row] | Punctuation | GroupLows]
+"""A batch, a punctuation or the progress of sources, on a port."""
 
 row = st.fixed_dictionaries(
     {"ts": st.integers(-20, 40), "k": st.sampled_from(["a", "b", None]), "v": st.none() | st.integers(-9, 9)}
@@ -77,9 +80,24 @@ groupwise = st.builds(
     lambda low, k: Punctuation.linear("ts", low, {"k": Constant(k)}), st.integers(-25, 50), st.sampled_from(["a", "b"])
 )
 ends = st.builds(lambda k: Punctuation({"k": Constant(k)}), st.sampled_from(["a", "b"]))
+lows = st.builds(
+    lambda each: GroupLows("ts", "k", pa.array(list(each), pa.string()), np.array(list(each.values()), np.int64)),
+    st.dictionaries(st.sampled_from(["a", "b", "<null>"]), st.integers(-25, 50) | st.sampled_from([NEVER, END])),
+)
 batch = st.lists(row, max_size=8)
 near = st.sampled_from([0, -1, 1]) | st.integers(-9, 9)
-content = st.one_of(batch, batch, linear, groupwise, ends)
+content = st.one_of(batch, batch, linear, groupwise, ends, lows)
+
+
+def promises(what: Punctuation | GroupLows) -> list[Punctuation]:
+    """A punctuation, or those that the progress of sources stands for."""
+    if isinstance(what, Punctuation):
+        return [what]
+    each = [
+        (None if name == NULL else name, int(low)) for name, low in zip(what.names.to_pylist(), what.lows, strict=True)
+    ]
+    everything = [Punctuation({"k": Constant(k)}) for k, low in each if low == END]
+    return everything + [Punctuation.linear("ts", low, {"k": Constant(k)}) for k, low in each if NEVER < low < END]
 
 
 @dataclass(frozen=True)
@@ -108,12 +126,12 @@ def stories(draw: st.DrawFn, recipe: Recipe) -> Story:
         events.append((port, allowed))
 
     for port, what in draw(st.lists(st.tuples(st.integers(0, recipe.ports - 1), content), max_size=10)):
-        if not isinstance(what, Punctuation):
+        if isinstance(what, list):
             arrive(port, what)
             continue
         events.append((port, what))
-        promised[port].append(what)
-        low = what.low_watermark("ts")
+        promised[port] += promises(what)
+        low = what.low_watermark("ts") if isinstance(what, Punctuation) else None
         for each in draw(st.permutations(range(recipe.ports))) if low is not None and draw(st.booleans()) else ():
             assert low is not None
             arrive(each, [{"ts": low + draw(near), "k": "a", "v": 1} for _ in range(draw(st.integers(1, 2)))])
@@ -124,7 +142,7 @@ def stories(draw: st.DrawFn, recipe: Recipe) -> Story:
 def give(operator: Operator, event: Event) -> list[Message]:
     """What comes of an event; a punctuation ends its micro-batch."""
     port, what = event
-    if isinstance(what, Punctuation):
+    if not isinstance(what, list):
         return [*taken(operator, port, what), *ended(operator)]
     return taken(operator, port, Batch(pa.Table.from_pylist(what, schema=SCHEMA)))
 
@@ -140,10 +158,10 @@ def test_state_is_never_in_excess_of_its_bound(recipe: Recipe, data: st.DataObje
     story = data.draw(stories(recipe))
     operator = recipe.open(story.window)
     for port, what in story.events:
-        message = what if isinstance(what, Punctuation) else Batch(pa.Table.from_pylist(what, schema=SCHEMA))
+        message = Batch(pa.Table.from_pylist(what, schema=SCHEMA)) if isinstance(what, list) else what
         taken(operator, port, message)
         assert operator.excess() is None
-        if isinstance(what, Punctuation):
+        if not isinstance(what, list):
             ended(operator)
             assert operator.excess() is None
             other = recipe.open(story.window, reopened(operator))
@@ -159,7 +177,7 @@ def late(messages: Sequence[Message]) -> list[Row]:
 
 
 def punctuations(messages: Sequence[Message]) -> list[Punctuation]:
-    return [message for message in messages if isinstance(message, Punctuation)]
+    return [p for message in messages if isinstance(message, Punctuation | GroupLows) for p in promises(message)]
 
 
 def outcome(messages: Sequence[Message]) -> tuple[list[str], list[str], list[Punctuation]]:
@@ -177,8 +195,8 @@ def test_nothing_is_emitted_that_an_earlier_emitted_punctuation_excludes(recipe:
     story = data.draw(stories(recipe))
     excluded: list[Punctuation] = []
     for message in run(recipe.open(story.window), story.events):
-        if isinstance(message, Punctuation):
-            excluded.append(message)
+        if isinstance(message, Punctuation | GroupLows):
+            excluded += promises(message)
         elif isinstance(message, Ended):
             excluded += [Punctuation({n: Constant(v) for n, v in row.items()}) for row in message.values.to_pylist()]
         elif isinstance(message, Batch):
@@ -193,7 +211,7 @@ def test_cutting_batches_anew_changes_nothing(recipe: Recipe, data: st.DataObjec
     story = data.draw(stories(recipe))
     recut: list[Event] = []
     for port, what in story.events:
-        if isinstance(what, Punctuation):
+        if not isinstance(what, list):
             recut.append((port, what))
             continue
         if recut and recut[-1][0] == port and isinstance(recut[-1][1], list) and data.draw(st.booleans()):
@@ -286,18 +304,26 @@ class Reading:
         return [fate for fate in self.fates if fate[1]]
 
 
-def read(story: Story) -> Reading:
-    """A row is counted in those of its windows that end after every low-watermark so far."""
-    window, low = story.window, -(10**9)
+def read(story: Story, by: str | None) -> Reading:
+    """A row is counted in those of its windows that end after every low-watermark so far; with `by`, after those of its
+    own source, too."""
+    window, linear = story.window, -(10**9)
+    own_lows: dict[str | None, int] = {}
     counted: dict[int, list[Row]] = {}
     fates = []
     for _, what in story.events:
         if isinstance(what, Punctuation):
             promised = what.low_watermark("ts")
-            low = low if promised is None else max(low, promised)
+            linear = linear if promised is None else max(linear, promised)
+            continue
+        if isinstance(what, GroupLows):
+            for name, own_low in zip(what.names.to_pylist() if by else [], what.lows.tolist(), strict=False):
+                k = None if name == NULL else name
+                own_lows[k] = max(own_low, own_lows.get(k, own_low))
             continue
         for row in what:
             tuples = Tuples(np.array([row["ts"]], np.int64))
+            low = max(linear, own_lows.get(row["k"], linear))
             own = [wid for wid in ids(story) if window.extent(wid, tuples)[0]]
             kept = [wid for wid in own if window.origin + (wid + 1) * window.slide > low]
             for wid in kept:
@@ -326,7 +352,7 @@ def test_a_row_counts_in_exactly_those_of_its_windows_that_are_open(recipe: Reci
     assert isinstance(operator, WindowAggregate)
     got = results(run(operator, story.events))
     names = [name for name, _ in operator.what.aggregates]
-    assert difference(got, expected(read(story), story.window, names), ["k"]) == ""
+    assert difference(got, expected(read(story, recipe.by), story.window, names), ["k"]) == ""
 
 
 @guarding
@@ -338,7 +364,7 @@ def test_late_rows_are_handed_out_with_what_they_missed_and_kept(recipe: Recipe,
     is_open = isinstance(story.window, Landmark) and story.window.period is None
     told = [
         {**row, "windows_missed": missed, "windows_kept": None if is_open else kept, "late_reason": reason}
-        for row, missed, kept in read(story).late
+        for row, missed, kept in read(story, recipe.by).late
         for reason in ["some of its windows are closed" if kept or is_open else "all its windows are closed"]
     ]
     assert multiset(late(messages)) == multiset(told)
@@ -394,6 +420,8 @@ def in_order(operator: InOrder, story: Story) -> tuple[list[Row], list[Row]]:
             promised = what.low_watermark("ts")
             bounds[port] = bounds[port] if promised is None else max(bounds[port], promised)
             passed = max(passed, min(bounds))
+            continue
+        if isinstance(what, GroupLows):
             continue
         for row in what:
             if row["ts"] < passed:

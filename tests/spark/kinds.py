@@ -61,6 +61,9 @@ def stream(data: Any, **more: Any) -> lw.Stream:
 
 KINDS: dict[str, Callable[[Any], lw.Query]] = {
     "sliding": lambda data: stream(data).window("5 seconds", "1 second").group_by("key").agg(**AGGREGATES),
+    "each source alone": lambda data: (
+        stream(data, source="key").window("5 seconds", "1 second").group_by("key").agg(**AGGREGATES)
+    ),
     "rows": lambda data: stream(data).window("40 rows", "15 rows").group_by("key").agg(**AGGREGATES),
     "partitioned by arrival": lambda data: (
         stream(data).window("9 rows", "4 rows", partition_by="key", order="arrival").agg(**AGGREGATES)

@@ -19,7 +19,7 @@ from tests.spark.server import REMOTE
 
 pytestmark = pytest.mark.spark
 
-SAMPLE = ("rows", "by tuple", "over rows", "landmark", "early and late")
+SAMPLE = ("each source alone", "rows", "by tuple", "over rows", "landmark", "early and late")
 """The kinds that run with every test run."""
 STOPPED = [kind for kind in KINDS if REMOTE in os.environ or kind not in WINDOWS]
 """Those that are killed elsewhere need not be stopped here; on Spark Connect all are."""
