@@ -74,7 +74,10 @@ def _run_a_stream() -> None:
         running = counted.start(**places, trigger={"availableNow": True})
         running.finish()
         assert spark.read.parquet(f"{place}/out").count() == 18
+    jvm = spark.sparkContext._gateway.proc
     spark.stop()
+    jvm.stdin.close()  # the JVM ends with its input
+    jvm.wait()  # it writes the archive as it ends, and the tests must not start without
 
 
 if __name__ == "__main__":
