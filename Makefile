@@ -86,7 +86,7 @@ check: setup
 	@touch $@
 
 delta: jars .venv/delta/.installed
-	LOWWATER_SOAK=1 .venv/delta/bin/python -m pytest tests/spark/test_destinations.py -k delta
+	LOWWATER_SOAK=1 .venv/delta/bin/python -m pytest tests/spark/test_destinations.py -k killed_query
 
 soak: setup .venv/quick-spark/classes.jsa
 	-@$(BIN)/python -m benchmarks.jars

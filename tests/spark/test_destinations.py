@@ -10,6 +10,7 @@ import os
 import signal
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from lowwater.backends.spark.sinks import Sinks
 from tests.spark.destinations import destinations, prepare, query
 from tests.spark.small import session
 
-place, kind, servers, seed, number = sys.argv[1:]
+place, servers, seed, number, *kinds = sys.argv[1:]
 spark = session(memory="1g", killed=True)
 calls, point, reached = 0, None, threading.Event()
 writing = threading.local()
@@ -73,7 +74,7 @@ def written(rows, batch):
 GatewayClient.send_command, Sinks.__call__ = send_command, call
 
 
-def start(own):
+def start(kind, own):
     prepare(spark, kind, own, servers)
     return query(spark, Path(place)).start(
         checkpoint=str(own / "checkpoint"), **destinations(spark, kind, own, servers), progress=written,
@@ -81,25 +82,28 @@ def start(own):
     )
 
 
-points = ["written"]
-if int(number):
-    start(Path(place) / f"{kind}-counted").await_termination()
-    points += random.Random(int(seed)).sample(range(1, calls * 9 // 10), int(number))
-for at in points:  # the next one starts when this one stands
-    calls, point, reached = 0, at, threading.Event()
-    running = start(Path(place) / f"{kind}-{at}")
-    while not reached.wait(0.1):
-        if not running.active:
-            sys.exit(f"the query ended before its point: {running.spark.exception()}")
-    print("stands at", at, flush=True)
+for kind in kinds:
+    points, calls = ["written"], 0
+    if int(number):
+        start(kind, Path(place) / f"{kind}-counted").await_termination()
+        points += random.Random(int(seed)).sample(range(1, calls * 9 // 10), int(number))
+    for at in points:  # the next one starts when this one stands
+        calls, point, reached = 0, at, threading.Event()
+        running = start(kind, Path(place) / f"{kind}-{at}")
+        while not reached.wait(0.1):
+            if not running.active:
+                print("the query ended before its point:", running.spark.exception(), flush=True)
+                sys.exit(1)
+        print("stands", kind, at, flush=True)
+        point = None
 print("all stand", flush=True)
 sys.stdin.read()
 """
 
 
-def killed(place: Path, kind: str, servers: str) -> list[str]:
-    """Kills queries at their points, and returns the points."""
-    running = child(PROGRAM, str(place), kind, servers, "14", "10" if SOAKING else "0")
+def kill(place: Path, kinds: Sequence[str], servers: str) -> list[tuple[str, str]]:
+    """Kills queries at their points, and returns the points with their kinds."""
+    running = child(PROGRAM, str(place), servers, "14", "10" if SOAKING else "0", *kinds)
     assert running.stdout is not None
     said = []
     for line in iter(running.stdout.readline, ""):
@@ -109,7 +113,7 @@ def killed(place: Path, kind: str, servers: str) -> list[str]:
     os.killpg(running.pid, signal.SIGKILL)
     running.wait()
     assert said[-1:] == ["all stand"], said[-1:]
-    return [line.removeprefix("stands at ") for line in said if line.startswith("stands at ")]
+    return [(kind, point) for kind, point in (line.split()[1:] for line in said if line.startswith("stands "))]
 
 
 def counted(df: Any) -> Counter[tuple[Any, ...]]:
@@ -135,20 +139,24 @@ def expected(spark: SparkSession, place: Path) -> dict[str, Counter[tuple[Any, .
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.fixture(scope="module")
+def killed(place: Path, request: pytest.FixtureRequest) -> list[tuple[str, str]]:
+    """Kinds and points of the queries that were killed, all in one process."""
+    kinds = [kind for kind in KINDS if kind not in NEEDED or NEEDED[kind].there]
+    return kill(place, kinds, request.getfixturevalue("kafka") if "kafka" in kinds else "")
+
+
+@pytest.mark.parametrize("kind", ["jdbc", "table", "kafka", "delta"])
 def test_a_killed_query_writes_everything_once(
-    kind: str,
-    spark: SparkSession,
-    place: Path,
-    expected: dict[str, Counter[tuple[Any, ...]]],
-    request: pytest.FixtureRequest,
+    kind: str, spark: SparkSession, place: Path, request: pytest.FixtureRequest
 ) -> None:
+    if kind not in KINDS:
+        pytest.skip("`make delta` runs the tests of Delta in an environment of its own, and the others run here")
     if kind in NEEDED and not NEEDED[kind].there:
         pytest.skip(jars.missing(NEEDED[kind]))
-    if kind == "delta" and not WITH_DELTA:
-        pytest.skip("Delta does not support this Spark; `make delta` runs this test in an environment of its own")
     servers = request.getfixturevalue("kafka") if kind == "kafka" else ""
-    points = killed(place, kind, servers)
+    expected = request.getfixturevalue("expected")
+    points = [point for of, point in request.getfixturevalue("killed") if of == kind]
     assert points[0] == WRITTEN
     for point in points:
         own = place / f"{kind}-{point}"
@@ -188,7 +196,7 @@ def test_rows_of_a_database_are_replaced_by_key_and_never_added_twice(spark: Spa
         with pytest.raises(lw.LowwaterError, match=sentence):
             output.write(rows_of(spark, *wrong), 2)
     assert found() == [(1, 2), (2, 1), (3, 1)], "nothing of a micro-batch that was refused"
-    other = lw.to_jdbc(url, "counts", driver="org.sqlite.JDBC").opened(spark, "another run", "results")
+    other = lw.to_jdbc(url, "counts", driver="org.sqlite.JDBC").opened(spark, "other", "results")
     other.write(rows_of(spark, (5, 5)), 0)
     assert found()[-1] == (5, 5)
 

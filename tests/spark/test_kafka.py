@@ -208,7 +208,8 @@ def test_messages_as_a_table_with_other_columns(spark: SparkSession, mixed: str)
     inferred = opened(
         spark, mixed, streaming=False, value="json", progress="later", columns={"later": "ts + INTERVAL 0 SECONDS"}
     )
-    assert inferred.window("10 seconds").group_by("key").agg(n=lw.count()).collect() == plain.collect()
+    counted = inferred.window("10 seconds").group_by("key").agg(n=lw.count()).collect()
+    assert sum(counted["n"].to_pylist()) == sum(plain.collect()["n"].to_pylist()) + 1 == 21, "one value is text there"
     arrived = opened(spark, mixed, streaming=False, progress="kafka_timestamp", disorder="1 hour")
     assert sum(arrived.window("1 day").agg(n=lw.count()).collect()["n"].to_pylist()) == 20
     raw = opened(spark, mixed, streaming=False, value=None, progress="kafka_offset", disorder=100)
@@ -272,7 +273,10 @@ def test_the_language_reads_topics(spark: SparkSession, mixed: str) -> None:
     """
     made = sql(text, {}, opener(spark, streaming=False))
     plain = opened(spark, mixed, streaming=False).window("10 seconds").group_by("key").agg(n=lw.count())
-    assert made.collect().select(["key", "n"]).to_pylist() == plain.collect().select(["key", "n"]).to_pylist()
+    columns = ["window_start", "key", "n"]
+    found, expected = (sorted(map(str, one.collect().select(columns).to_pylist())) for one in (made, plain))
+    assert found == expected
+    assert found
 
 
 def test_avro(spark: SparkSession, kafka: str) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.backends.spark.outputs import Destination, Output, Plain
@@ -44,8 +43,8 @@ class DeltaOutput(Plain):
     def check(self) -> None:
         try:
             self.spark.read.format("delta").load(self.to.path or "/").schema  # noqa: B018  looks the format up
-        except PySparkException as error:  # a table that is not there yet is fine
-            if error.getCondition() == "DATA_SOURCE_NOT_FOUND" or "Failed to find the data source" in str(error):
+        except Exception as error:  # PySpark does not translate all; a table that is not there yet is fine
+            if "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise NeedsConfiguration(
                     "Spark writes Delta tables by a package of its own; install delta-spark, and start the session as "
                     "its documentation describes."

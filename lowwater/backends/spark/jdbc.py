@@ -79,24 +79,24 @@ class JdbcOutput(Plain):
                 database.run(f"CREATE TABLE {LOG} (output VARCHAR(200) PRIMARY KEY, batch BIGINT)")
             if database.number(f"SELECT MAX(batch) FROM {LOG} WHERE output = '{self.id}'", -1) >= batch:
                 return
-            self._create(database, rows)
-        self._spark_writes(rows, self.staging, "overwrite")
+            self._create_target(database, rows)
+            if database.has(self.staging):  # left by an attempt that was interrupted
+                database.run(f"DROP TABLE {self.staging}")
+            database.create(self.staging, rows)
+        options = {name: str(value) for name, value in self.to.options.items()}
+        rows.write.format("jdbc").options(**options, url=self.to.url, dbtable=self.staging).mode("append").save()
         with Database(self.spark, self.to) as database:
             with database.transaction():
                 self._move(database, rows.columns, batch)
             database.run(f"DROP TABLE {self.staging}")
 
-    def _create(self, database: Database, rows: DataFrame) -> None:
+    def _create_target(self, database: Database, rows: DataFrame) -> None:
         if database.has(self.to.table):
             return
-        self._spark_writes(rows.limit(0), self.to.table, "append")
+        database.create(self.to.table, rows)
         if self.to.key:
             index = f"{self.to.table.replace('.', '_')}_key"
             database.run(f"CREATE UNIQUE INDEX {index} ON {self.to.table} ({database.quoted(self.to.key)})")
-
-    def _spark_writes(self, rows: DataFrame, table: str, mode: str) -> None:
-        options = {name: str(value) for name, value in self.to.options.items()}
-        rows.write.format("jdbc").options(**options, url=self.to.url, dbtable=table).mode(mode).save()
 
     def _move(self, database: Database, columns: Sequence[str], batch: int) -> None:
         names, key, target = database.quoted(columns), self.to.key, self.to.table
@@ -129,6 +129,8 @@ class Database:
 
     def __init__(self, spark: SparkSession, to: Jdbc) -> None:
         jvm: Any = spark._jvm
+        self._utils = jvm.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
+        self._none = jvm.scala.Option.empty()
         options = {**{name: str(value) for name, value in to.options.items()}, "url": to.url, "dbtable": to.table}
         settings = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options)
         try:
@@ -187,6 +189,15 @@ class Database:
         finally:
             statement.close()
         return True
+
+    def create(self, table: str, rows: DataFrame) -> None:
+        """Creates a table with the columns of a DataFrame, in the types that Spark would choose.
+
+        Spark's writer would create it, too, but only where it knows the error of this database for an absent table.
+        """
+        sensitive = rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+        columns = self._utils.schemaString(self._dialect, rows._jdf.schema(), sensitive, self._none)
+        self.run(f"CREATE TABLE {table} ({columns})")
 
     def quote(self, name: str) -> str:
         return str(self._dialect.quoteIdentifier(name))
