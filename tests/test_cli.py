@@ -78,7 +78,7 @@ def test_every_command_is_listed_and_has_help(command: str) -> None:
 
 def test_the_lists() -> None:
     listed = one_object(call("bench", "--list", "--json"))["benchmarks"]
-    assert [b["name"] for b in listed] == ["sliding", "slide-by-tuple", "flush", "join", "plans", "oblivious"]  # type: ignore[attr-defined]
+    assert [b["name"] for b in listed] == ["sliding", "slide-by-tuple", "flush", "join", "plans", "oblivious", "kafka"]  # type: ignore[attr-defined]
     (first, *_) = one_object(call("reproduce", "--list", "--json"))["reproductions"]  # type: ignore[misc]
     assert first["id"] == "TH-6-15"
     assert "30 %" in first["claim"]
@@ -92,7 +92,8 @@ def test_the_lists() -> None:
     [
         (
             ["bench", "nothing"],
-            "There is no benchmark 'nothing'; there is: sliding, slide-by-tuple, flush, join, plans, oblivious.\n",
+            "There is no benchmark 'nothing'; there is: sliding, slide-by-tuple, flush, join, plans, oblivious, "
+            "kafka.\n",
         ),
         (["reproduce", "XX-1"], f"There is no reproduction 'XX-1'; there is: {', '.join(CATALOGUE)}.\n"),
         (["reproduce"], "Give the id of a claim; `lowwater reproduce --list` prints them.\n"),

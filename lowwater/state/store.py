@@ -13,6 +13,7 @@ value's bytes. Equal bytes at two paths are two segments, and dropping one does 
 per entry, and segments written and dropped. `open` restores a committed state; values are decoded when they are read.
 
 >>> from dataclasses import dataclass
+>>> import pyarrow as pa
 >>> @dataclass
 ... class Reached:
 ...     low: int = 0
