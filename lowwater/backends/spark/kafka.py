@@ -84,6 +84,7 @@ class Topics:
         reader: Any = self.spark.readStream if streaming else self.spark.read
         try:
             found: DataFrame = reader.format("kafka").options(**self.options).load()
+            found.schema  # noqa: B018  looks the source up, which Spark Connect puts off
         except AnalysisException as error:
             if "Failed to find data source" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise _no_connector() from error
@@ -113,11 +114,10 @@ class Topics:
         except LowwaterError:
             raise
         except Exception as error:  # one of Spark's for this refusal, and others for what the brokers refuse
-            assigned = re.search(r"Assigned: (.*)", str(error))
-            names = re.findall(r"([\w.-]+)-(\d+)", assigned[1]) if assigned else []
+            names = assigned_in(str(error))
             if not names:
                 raise self._undescribed(error) from error
-            return tuple(f"{topic}-{number}" for topic, number in sorted((topic, int(n)) for topic, n in names))
+            return names
         raise AssertionError("no topic has that partition")
 
     def _by_client(self) -> tuple[str, ...]:
@@ -158,6 +158,18 @@ class Topics:
 
     def _option(self, name: str) -> str | None:
         return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
+
+
+def assigned_in(refusal: str) -> tuple[str, ...]:
+    """
+    >>> assigned_in("Specified: Set(a-2147483647) Assigned: HashSet(by-item-10, by-item-9, a-0)\\nand more-1")
+    ('a-0', 'by-item-9', 'by-item-10')
+    >>> assigned_in("This server does not host this topic-partition.")
+    ()
+    """
+    assigned = re.search(r"Assigned: (.*)", refusal)
+    names = re.findall(r"([\w.-]+)-(\d+)", assigned[1]) if assigned else []
+    return tuple(f"{topic}-{number}" for topic, number in sorted((topic, int(number)) for topic, number in names))
 
 
 def messages_of(
