@@ -1,8 +1,9 @@
 """Tries lowwater with the versions that it declares: `make versions` runs it, and writes the table of the README.
 
-Each set is an environment of its own under .venv/versions, into which the wheel is installed. The examples of the
-README run there in an empty directory, so that only the wheel can be imported. The oldest and the newest set also run
-the sample of the tests, from a copy of tests/ without the package beside it.
+Each set is an environment of its own under .venv/versions, or under the folder of --environments, into which the wheel
+is installed. The examples of the README run there in an empty directory, so that only the wheel can be imported. The
+oldest and the newest set also run the sample of the tests, from a copy of tests/ without the package beside it. With
+--install the environments are only made.
 
     oldest    the lower ends of the ranges in pyproject.toml, as uv resolves them
     4.0 ...   the newest patch of each minor version of PySpark, with the newest packages that fit
@@ -106,14 +107,19 @@ def requirements(name: str, place: Path) -> list[str]:
     return ["delta-spark"] if name == "delta" else [f"pyspark=={name}.*"]
 
 
-def tried(name: str, tested: bool) -> Tried:
-    place = PLACE / name
+def installed(name: str, environments: Path, tested: bool) -> Path:
+    """The Python of the environment of a set, with the wheel in it."""
+    place = environments / name
     run(UV, "venv", "--quiet", "--allow-existing", "--python", sys.executable, place)
     python = place / "bin" / "python"
     tools = TOOLS if tested else ()
     wanted = [f"lowwater[spark] @ {wheel().as_uri()}", *requirements(name, place), *tools]
     # An environment of an earlier run is brought up to date, which takes less than a new one.
     run(UV, "pip", "install", "--quiet", "--upgrade", "--reinstall-package", "lowwater", "--python", python, *wanted)
+    return python
+
+
+def tried(name: str, python: Path, tested: bool) -> Tried:
     listed = json.loads(run(UV, "pip", "list", "--python", python, "--format", "json").stdout)
     packages = {each["name"]: each["version"] for each in listed}
     kept = {one: packages[one] for one in KEPT if one in packages}
@@ -182,19 +188,27 @@ def main() -> None:
     names = ["oldest", *SPARKS, "delta", "newest"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help=f"the sets to try, of {', '.join(names)}; all by default")
-    chosen = parser.parse_args().names or names
+    parser.add_argument("--environments", type=Path, default=PLACE, help="the folder of the environments")
+    parser.add_argument("--install", action="store_true", help="make the environments, and try nothing")
+    asked = parser.parse_args()
+    chosen = asked.names or names
     if not set(chosen) <= set(names):
         parser.error(f"there is: {', '.join(names)}")
     begun = time.monotonic()
     sets = {one.name: one for one in known()}
     for name in chosen:
         at = time.monotonic()
-        sets[name] = tried(name, name in ("oldest", "newest"))
+        tested = name in ("oldest", "newest")
+        python = installed(name, asked.environments, tested)
+        if asked.install:
+            print(f"{name}: {python}, {time.monotonic() - at:.0f} s", flush=True)
+            continue
+        sets[name] = tried(name, python, tested)
         print(f"{name}: {sets[name]}, {time.monotonic() - at:.0f} s", flush=True)
         ordered = [sets[each] for each in names if each in sets]
         keep(ordered)  # after each, so that an interrupted run loses nothing
     print(f"{time.monotonic() - begun:.0f} s")
-    if any("failed" in (one.example, one.tests) for one in ordered):
+    if any("failed" in (sets[name].example, sets[name].tests) for name in chosen if not asked.install):
         raise SystemExit("Some versions failed; see above.")
 
 

@@ -64,6 +64,14 @@ def test_rescaling_before_4_2_is_refused_with_the_version() -> None:
         versions.repartition(old)
 
 
+def test_columns_of_json_on_connect_before_4_2_are_refused_with_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "is_connect", lambda spark: True)
+    monkeypatch.setattr(versions, "_JSON_IN_FRAMES", False)
+    old: Any = SimpleNamespace(read=SimpleNamespace(options=lambda **options: None))
+    with pytest.raises(NeedsConfiguration, match=r"on Spark Connect; give the schema.*Spark 4\.2 or newer\.$"):
+        versions.json_schema(old, ["{}"])
+
+
 def test_a_session_of_spark_3_is_refused() -> None:
     old: Any = SimpleNamespace(version="3.5.9")
     with pytest.raises(NeedsConfiguration, match=r"runs Spark 3\.5\.9; lowwater needs Spark 4\.0 or newer"):

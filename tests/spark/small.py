@@ -39,6 +39,11 @@ IF_DELTA = {
 }
 
 
+def with_jars() -> dict[str, str]:
+    """Settings with the jars that are there, and with Delta where it is tested."""
+    return spark_jars(*JARS, *([DELTA] if WITH_DELTA else [])) | (IF_DELTA if WITH_DELTA else {})
+
+
 def session(master: str = "local[2]", memory: str = "3g", killed: bool = False, **more: str) -> SparkSession:
     """The session: a classic one, or one of the Spark Connect server that LOWWATER_REMOTE names.
 
@@ -50,8 +55,7 @@ def session(master: str = "local[2]", memory: str = "3g", killed: bool = False, 
         connected.conf.set(BOUNDS, "raise")
         return connected
     builder = SparkSession.builder.master(master).appName("lowwater-tests").config("spark.driver.memory", memory)
-    jars = spark_jars(*JARS, *([DELTA] if WITH_DELTA else []))
-    settings = SETTINGS | jars | {"spark.executor.extraJavaOptions": options()} | (IF_DELTA if WITH_DELTA else {})
+    settings = SETTINGS | with_jars() | {"spark.executor.extraJavaOptions": options()}
     if not killed:
         settings["spark.sql.streaming.checkpointFileManagerClass"] = CHEAP_FILES
     for name, value in (settings | more).items():

@@ -177,8 +177,9 @@ def test_rows_of_a_database_are_replaced_by_key_and_never_added_twice(spark: Spa
     if not jars.SQLITE.there:
         pytest.skip(jars.missing(jars.SQLITE))
     url = f"jdbc:sqlite:{tmp_path / 'database'}"
-    output = lw.to_jdbc(url, "counts", key="k", driver="org.sqlite.JDBC").opened(spark, "run", "results")
-    output.check()
+    counts = lw.to_jdbc(url, "counts", key="k", driver="org.sqlite.JDBC")
+    counts.check(spark)
+    output = counts.opened("run", "results")
 
     def found() -> list[tuple[Any, ...]]:
         with sqlite3.connect(tmp_path / "database") as database:
@@ -196,30 +197,31 @@ def test_rows_of_a_database_are_replaced_by_key_and_never_added_twice(spark: Spa
         with pytest.raises(lw.LowwaterError, match=sentence):
             output.write(rows_of(spark, *wrong), 2)
     assert found() == [(1, 2), (2, 1), (3, 1)], "nothing of a micro-batch that was refused"
-    other = lw.to_jdbc(url, "counts", driver="org.sqlite.JDBC").opened(spark, "other", "results")
+    other = lw.to_jdbc(url, "counts", driver="org.sqlite.JDBC").opened("other", "results")
     other.write(rows_of(spark, (5, 5)), 0)
     assert found()[-1] == (5, 5)
 
 
 def test_a_micro_batch_of_a_table_replaces_itself(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"CREATE DATABASE IF NOT EXISTS named LOCATION '{tmp_path}'")
-    output = lw.to_table("named.counts").opened(spark, "run", "results")
-    output.check()
+    counts = lw.to_table("named.counts")
+    counts.check(spark)
+    output = counts.opened("run", "results")
     for batch, rows in ((0, [(1, 1)]), (1, [(2, 1), (2, 1)]), (1, [(2, 1), (2, 1)])):
         output.write(rows_of(spark, *rows), batch)
-    output.check()
+    counts.check(spark)
     assert counted(spark.table("named.counts").select("k", "n")) == {(1, 1): 1, (2, 1): 2}
     with pytest.raises(lw.LowwaterError, match="has the columns k, n, but the rows have k, other"):
         output.write(rows_of(spark, (1, 1)).withColumnRenamed("n", "other"), 2)
     rows_of(spark, (1, 1)).write.saveAsTable("named.foreign")
     with pytest.raises(lw.LowwaterError, match=r"must be partitioned by \(lw_run, lw_batch\)"):
-        lw.to_table("named.foreign").opened(spark, "run", "results").check()
+        lw.to_table("named.foreign").check(spark)
     spark.sql("DROP DATABASE named CASCADE")
 
 
 def test_a_repeated_message_has_the_same_id_and_no_other_one_has_it(spark: SparkSession) -> None:
     def ids(topic: Any, batch: int, *rows: tuple[Any, ...]) -> list[str]:
-        messages = topic.opened(spark, "0123456789", "results").messages(rows_of(spark, *rows), batch)
+        messages = topic.opened("0123456789", "results").messages(rows_of(spark, *rows), batch)
         return sorted(bytes(row.headers[0].value).decode() for row in messages.collect())
 
     plain, keyed = lw.to_kafka("127.0.0.1:1", "topic"), lw.to_kafka("127.0.0.1:1", "topic", key=["k"])
@@ -228,7 +230,7 @@ def test_a_repeated_message_has_the_same_id_and_no_other_one_has_it(spark: Spark
     assert first == ids(plain, 7, (None, 2), (1, 1), (1, 1)) == ids(keyed, 7, (1, 1), (1, 1), (None, 2))
     assert not set(first) & set(ids(plain, 8, (1, 1), (1, 1), (None, 2)))
     assert all(id.startswith("01234567-results-00000007-") for id in first)
-    (message,) = keyed.opened(spark, "run", "results").messages(rows_of(spark, (None, 2)), 0).collect()
+    (message,) = keyed.opened("run", "results").messages(rows_of(spark, (None, 2)), 0).collect()
     assert (message.key, message.value) == ('{"k":null}', '{"k":null,"n":2}')
 
 

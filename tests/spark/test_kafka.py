@@ -212,7 +212,7 @@ def test_messages_as_a_table_with_other_columns(spark: SparkSession, mixed: str)
     assert sum(counted["n"].to_pylist()) == sum(plain.collect()["n"].to_pylist()) + 1 == 21, "one value is text there"
     arrived = opened(spark, mixed, streaming=False, progress="kafka_timestamp", disorder="1 hour")
     counted = arrived.window("1 day").agg(n=lw.count()).collect()
-    assert sum(counted["n"].to_pylist()) == 21, "a value without its own time can be read, and Kafka gives it one"
+    assert sum(counted["n"].to_pylist()) == 21, "one value can be read and has no ts, which is not the progress here"
     raw = opened(spark, mixed, streaming=False, value=None, progress="kafka_offset", disorder=100)
     assert sum(raw.window(100).agg(n=lw.count()).collect()["n"].to_pylist()) == 26
 

@@ -28,27 +28,26 @@ class Delta(Destination):
         if (self.path is None) == (self.table is None):
             raise LowwaterError("to_delta() needs either a path or table=, the name of a table.")
 
-    def opened(self, spark: SparkSession, run: str, output: str) -> Output:
-        return DeltaOutput(spark, self, f"lowwater/{run}/{output}")
-
-
-@dataclass(frozen=True)
-class DeltaOutput(Plain):
-    """One output of one checkpoint."""
-
-    spark: SparkSession
-    to: Delta
-    application: str
-
-    def check(self) -> None:
+    def check(self, spark: SparkSession) -> None:
         try:
-            self.spark.read.format("delta").load(self.to.path or "/").schema  # noqa: B018  looks the format up
+            spark.read.format("delta").load(self.path or "/").schema  # noqa: B018  looks the format up
         except Exception as error:  # PySpark does not translate all; a table that is not there yet is fine
             if "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise NeedsConfiguration(
                     "Spark writes Delta tables by a package of its own; install delta-spark, and start the session as "
                     "its documentation describes."
                 ) from error
+
+    def opened(self, run: str, output: str) -> Output:
+        return DeltaOutput(self, f"lowwater/{run}/{output}")
+
+
+@dataclass(frozen=True)
+class DeltaOutput(Plain):
+    """One output of one checkpoint."""
+
+    to: Delta
+    application: str
 
     def write(self, rows: DataFrame, batch: int) -> None:
         once = {"txnAppId": self.application, "txnVersion": str(batch)}

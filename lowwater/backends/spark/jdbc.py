@@ -22,6 +22,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lowwater.backends.spark.connect import refuse_connect
 from lowwater.backends.spark.outputs import Destination, Output, Plain
 from lowwater.errors import LowwaterError, NeedsConfiguration
 
@@ -44,15 +45,20 @@ class Jdbc(Destination):
                 f"to_jdbc() needs the plain name of a table, such as sales.by_hour, not {self.table!r}."
             )
 
-    def opened(self, spark: SparkSession, run: str, output: str) -> Output:
-        return JdbcOutput(spark, self, run, output)
+    def check(self, spark: SparkSession) -> None:
+        """Connects, and makes nothing."""
+        refuse_connect(spark, "to_jdbc(), whose rows the driver moves in a transaction,", "give a function")
+        with Database(spark, self):
+            pass
+
+    def opened(self, run: str, output: str) -> Output:
+        return JdbcOutput(self, run, output)
 
 
 @dataclass(frozen=True)
 class JdbcOutput(Plain):
     """One output of one checkpoint."""
 
-    spark: SparkSession
     to: Jdbc
     run: str
     output: str
@@ -65,16 +71,11 @@ class JdbcOutput(Plain):
     def staging(self) -> str:
         return f"{self.to.table}_lowwater_{self.run[:8]}_{self.output}"
 
-    def check(self) -> None:
-        """Connects, and makes nothing."""
-        with Database(self.spark, self.to):
-            pass
-
     def write(self, rows: DataFrame, batch: int) -> None:
         unknown = [name for name in self.to.key if name not in rows.columns]
         if unknown:
             raise LowwaterError(f"key={unknown[0]!r} of to_jdbc() is no column of {', '.join(rows.columns)}.")
-        with Database(self.spark, self.to) as database:
+        with Database(rows.sparkSession, self.to) as database:
             if not database.has(LOG):
                 database.run(f"CREATE TABLE {LOG} (output VARCHAR(200) PRIMARY KEY, batch BIGINT)")
             if database.number(f"SELECT MAX(batch) FROM {LOG} WHERE output = '{self.id}'", -1) >= batch:
@@ -85,7 +86,7 @@ class JdbcOutput(Plain):
             database.create(self.staging, rows)
         options = {name: str(value) for name, value in self.to.options.items()}
         rows.write.format("jdbc").options(**options, url=self.to.url, dbtable=self.staging).mode("append").save()
-        with Database(self.spark, self.to) as database:
+        with Database(rows.sparkSession, self.to) as database:
             with database.transaction():
                 self._move(database, rows.columns, batch)
             database.run(f"DROP TABLE {self.staging}")

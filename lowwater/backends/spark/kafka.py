@@ -9,6 +9,7 @@ it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lowwater.backends.spark.connect import refuse_connect
+from lowwater.backends.spark.connect import is_connect
 from lowwater.backends.spark.frame import frame
 from lowwater.backends.spark.message_values import (
     SOURCE,
@@ -36,8 +37,11 @@ from lowwater.relation import Relation
 
 SAMPLE = 1_000
 """Messages of a topic that its columns are inferred from."""
+_OFFSETS = re.compile("(starting|ending)(offsets|timestamp)", re.IGNORECASE)
 _WHERE = ("subscribe", "assign", "subscribePattern")
 _ADDRESS = "kafka.bootstrap.servers"
+_NOBODYS = 2**31 - 1
+"""A partition that no topic has."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class Topics:
         reader: Any = self.spark.readStream if streaming else self.spark.read
         try:
             found: DataFrame = reader.format("kafka").options(**self.options).load()
+            found.schema  # noqa: B018  looks the source up, which Spark Connect puts off
         except AnalysisException as error:
             if "Failed to find data source" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise _no_connector() from error
@@ -97,8 +102,26 @@ class Topics:
         assigned = self._option("assign")
         if assigned is not None:
             return tuple(f"{topic}-{n}" for topic, numbers in json.loads(assigned).items() for n in sorted(numbers))
-        instead = "name the partitions by assign=, or read by spark.readStream.format('kafka') and lw.stream(source=)"
-        refuse_connect(self.spark, "lw.kafka(), which asks the brokers for their partitions,", instead)
+        return self._by_refusal() if is_connect(self.spark) else self._by_client()
+
+    def _by_refusal(self) -> tuple[str, ...]:
+        """As Spark's source names them where it refuses offsets of other partitions: a client of Spark Connect has no
+        JVM that could ask the brokers."""
+        kept = {name: value for name, value in self.options.items() if not _OFFSETS.match(name)}
+        nobodys = json.dumps({self.name: {str(_NOBODYS): -2}})
+        try:
+            replace(self, options={**kept, "startingOffsets": nobodys}).messages(streaming=False).collect()
+        except LowwaterError:
+            raise
+        except Exception as error:  # one of Spark's for this refusal, and others for what the brokers refuse
+            names = assigned_in(str(error))
+            if not names:
+                raise self._undescribed(error) from error
+            return names
+        raise AssertionError("no topic has that partition")
+
+    def _by_client(self) -> tuple[str, ...]:
+        """By the client of Kafka that Spark's source brings."""
         jvm: Any = self.spark._jvm
         settings = jvm.java.util.Properties()
         for name, value in self.options.items():
@@ -112,12 +135,13 @@ class Topics:
             described = admin.describeTopics(self._subscribed(admin)).allTopicNames().get()
             sizes = {str(name): int(described[name].partitions().size()) for name in described}
         except Exception as error:  # whatever the clients of Kafka raise
-            raise LowwaterError(
-                f"The brokers at {self._option(_ADDRESS)} do not describe the topics: {cause(error)}."
-            ) from error
+            raise self._undescribed(error) from error
         finally:
             admin.close()
         return tuple(f"{topic}-{number}" for topic in sorted(sizes) for number in range(sizes[topic]))
+
+    def _undescribed(self, error: Exception) -> LowwaterError:
+        return LowwaterError(f"The brokers at {self._option(_ADDRESS)} do not describe the topics: {cause(error)}.")
 
     def _subscribed(self, admin: Any) -> Any:
         jvm: Any = self.spark._jvm
@@ -134,6 +158,18 @@ class Topics:
 
     def _option(self, name: str) -> str | None:
         return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
+
+
+def assigned_in(refusal: str) -> tuple[str, ...]:
+    """
+    >>> assigned_in("Specified: Set(a-2147483647) Assigned: HashSet(by-item-10, by-item-9, a-0)\\nand more-1")
+    ('a-0', 'by-item-9', 'by-item-10')
+    >>> assigned_in("This server does not host this topic-partition.")
+    ()
+    """
+    assigned = re.search(r"Assigned: (.*)", refusal)
+    names = re.findall(r"([\w.-]+)-(\d+)", assigned[1]) if assigned else []
+    return tuple(f"{topic}-{number}" for topic, number in sorted((topic, int(number)) for topic, number in names))
 
 
 def messages_of(

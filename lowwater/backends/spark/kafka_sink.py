@@ -38,22 +38,21 @@ class KafkaTopic(Destination):
     key: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def opened(self, spark: SparkSession, run: str, output: str) -> Output:
-        return KafkaOutput(spark, self, f"{run[:8]}-{output}")
+    def check(self, spark: SparkSession) -> None:
+        """Refuses a topic that is not there: Kafka may create it, with one partition."""
+        own = {name: value for name, value in self.options.items() if name.lower().startswith("kafka.")}
+        Topics.of(spark, self.servers, self.topic, own).partitions()
+
+    def opened(self, run: str, output: str) -> Output:
+        return KafkaOutput(self, f"{run[:8]}-{output}")
 
 
 @dataclass(frozen=True)
 class KafkaOutput(Plain):
     """One output of one checkpoint."""
 
-    spark: SparkSession
     to: KafkaTopic
     run: str
-
-    def check(self) -> None:
-        """Refuses a topic that is not there: Kafka may create it, with one partition."""
-        own = {name: value for name, value in self.to.options.items() if name.lower().startswith("kafka.")}
-        Topics.of(self.spark, self.to.servers, self.to.topic, own).partitions()
 
     def write(self, rows: DataFrame, batch: int) -> None:
         unknown = [name for name in self.to.key if name not in rows.columns]

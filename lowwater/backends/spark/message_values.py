@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from lowwater.backends.spark.frame import SparkFrame
+from lowwater.backends.spark.versions import json_schema
 from lowwater.errors import LowwaterError, NeedsConfiguration
 
 SOURCE = "kafka_source"
@@ -161,8 +162,7 @@ def _struct(spark: SparkSession, schema: Any) -> StructType:
 
 def _inferred(spark: SparkSession, texts: list[str]) -> StructType:
     """The columns of some values, as Spark infers them from JSON."""
-    reader = spark.read.option("inferTimestamp", True)
-    found = reader.json(spark.sparkContext.parallelize(texts, 1)).schema
+    found = json_schema(spark, texts, inferTimestamp=True)
     fields = [field for field in found.fields if field.name != "_corrupt_record"]
     if not fields:
         raise LowwaterError(

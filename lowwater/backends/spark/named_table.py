@@ -34,35 +34,34 @@ class NamedTable(Destination):
                 "for Delta, or give start() a function."
             )
 
-    def opened(self, spark: SparkSession, run: str, output: str) -> Output:
-        return TableOutput(spark, self, f"{run}-{output}")
+    def check(self, spark: SparkSession) -> None:
+        if not spark.catalog.tableExists(self.name):
+            return
+        described = spark.sql(f"DESCRIBE TABLE EXTENDED {self.name}").collect()
+        format = next((row.data_type.lower() for row in described if row.col_name == "Provider"), "unknown")
+        if format not in FILES:
+            raise LowwaterError(
+                f"{self.name} is a table of the format {format!r}, and to_table() writes those of files "
+                f"({', '.join(FILES)}); use to_delta(table=...) for Delta, or give start() a function."
+            )
+        parts = [column.name for column in spark.catalog.listColumns(self.name) if column.isPartition]
+        if parts != [RUN, BATCH]:
+            raise LowwaterError(
+                f"{self.name} must be partitioned by ({RUN}, {BATCH}), so that a repeated micro-batch can replace "
+                f"itself; its partition columns are: {', '.join(parts) or 'none'}. Name another table, or let the "
+                "query create it."
+            )
+
+    def opened(self, run: str, output: str) -> Output:
+        return TableOutput(self, f"{run}-{output}")
 
 
 @dataclass(frozen=True)
 class TableOutput(Plain):
     """One output of one checkpoint: partitions of the table."""
 
-    spark: SparkSession
     to: NamedTable
     run: str
-
-    def check(self) -> None:
-        if not self.spark.catalog.tableExists(self.to.name):
-            return
-        described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.to.name}").collect()
-        format = next((row.data_type.lower() for row in described if row.col_name == "Provider"), "unknown")
-        if format not in FILES:
-            raise LowwaterError(
-                f"{self.to.name} is a table of the format {format!r}, and to_table() writes those of files "
-                f"({', '.join(FILES)}); use to_delta(table=...) for Delta, or give start() a function."
-            )
-        parts = [column.name for column in self.spark.catalog.listColumns(self.to.name) if column.isPartition]
-        if parts != [RUN, BATCH]:
-            raise LowwaterError(
-                f"{self.to.name} must be partitioned by ({RUN}, {BATCH}), so that a repeated micro-batch can replace "
-                f"itself; its partition columns are: {', '.join(parts) or 'none'}. Name another table, or let the "
-                "query create it."
-            )
 
     def write(self, rows: DataFrame, batch: int) -> None:
         spark = rows.sparkSession

@@ -18,9 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 class Output(Protocol):
     """An output of a running query. A directory (directory.py) is one, too."""
 
-    def check(self) -> None:
-        """Refuses what cannot work, before the query starts. Changes nothing."""
-
     def take(self) -> None:
         """Spark has started the query: makes the output this query's own."""
 
@@ -33,9 +30,6 @@ class Output(Protocol):
 
 class Plain(Output):
     """An output that belongs to nobody and needs no preparation."""
-
-    def check(self) -> None:
-        pass
 
     def take(self) -> None:
         pass
@@ -58,5 +52,12 @@ class Destination(ABC):
     """A value of `results=` or `late=`: where rows go. It knows no query."""
 
     @abstractmethod
-    def opened(self, spark: SparkSession, run: str, output: str) -> Output:
-        """The output of one query. `run` identifies its checkpoint, and `output` is how start() names the output."""
+    def check(self, spark: SparkSession) -> None:
+        """Refuses what cannot work, before the query starts. Changes nothing."""
+
+    @abstractmethod
+    def opened(self, run: str, output: str) -> Output:
+        """The output of one query. `run` identifies its checkpoint, and `output` is how start() names the output.
+
+        It has no session: Spark Connect sends it to its server, where the micro-batches bring theirs.
+        """

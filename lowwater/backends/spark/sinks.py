@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from lowwater.backends.spark import compile
 from lowwater.backends.spark.checkpoint import Checkpoint
-from lowwater.backends.spark.connect import refuse_connect
 from lowwater.backends.spark.directory import OutputDirectory
 from lowwater.backends.spark.files import Files
 from lowwater.backends.spark.host import BATCH
@@ -103,8 +102,7 @@ def outputs_of(
         if isinstance(sink, str):
             found[kind] = OutputDirectory(spark, name, sink, checkpoint, overwrite)
         elif isinstance(sink, Destination):
-            refuse_connect(spark, f"{name}= with {type(sink).__name__}", "give a function that writes there")
-            found[kind] = sink.opened(spark, checkpoint.id, name)
+            found[kind] = sink.opened(checkpoint.id, name)
         elif callable(sink):
             found[kind] = Called(sink)
         elif sink is not None:
@@ -114,8 +112,11 @@ def outputs_of(
             )
     directories = [output for output in found.values() if isinstance(output, OutputDirectory)]
     _check_apart({"checkpoint": checkpoint.files, **{one.output: one.files for one in directories}})
-    for output in found.values():
-        output.check()
+    for directory in directories:
+        directory.check()
+    for sink in sinks.values():
+        if isinstance(sink, Destination):
+            sink.check(spark)
     return found
 
 

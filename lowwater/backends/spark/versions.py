@@ -3,6 +3,7 @@
     to_arrow_schema    takes a time zone since 4.2; before, timestamps are in UTC without being asked
     applyInArrow       takes a function of iterators since 4.1; before, one of whole tables
     repartition        of the checkpoint of a stopped query, since 4.2; before, `rescale` is refused
+    read.json          takes a DataFrame of texts since 4.2; before, Spark Connect infers no columns from texts
     protobuf           each version asks for its own oldest one, and pip knows nothing of it
 
 Everything else that lowwater uses is the same in all of them. `make versions` tries each.
@@ -11,15 +12,17 @@ Everything else that lowwater uses is the same in all of them. `make versions` t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, GroupedData, SparkSession
+import pyspark
+from pyspark.sql import DataFrame, DataFrameReader, GroupedData, SparkSession
 from pyspark.sql.pandas import types
 from pyspark.sql.types import StructType
 from pyspark.util import PythonEvalType
 
+from lowwater.backends.spark.connect import is_connect
 from lowwater.errors import NeedsConfiguration
 from lowwater.extras import needs
 
@@ -28,6 +31,7 @@ OLDEST = (4, 0)
 ByShard = Callable[[tuple[pa.Scalar, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _TIMEZONE = "timezone" in inspect.signature(types.to_arrow_schema).parameters
+_JSON_IN_FRAMES = "DataFrame" in str(inspect.signature(DataFrameReader.json).parameters["path"])
 _ITERATORS = hasattr(PythonEvalType, "SQL_GROUPED_MAP_ARROW_ITER_UDF")
 
 
@@ -87,6 +91,21 @@ def of_tables(run: ByShard) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Ta
         return pa.Table.from_batches(run(key, iter(rows.to_batches())))
 
     return whole
+
+
+def json_schema(spark: SparkSession, texts: Sequence[str], **options: Any) -> StructType:
+    """The columns of some values, as Spark infers them from JSON."""
+    reader: Any = spark.read.options(**options)
+    if not is_connect(spark):
+        found: StructType = reader.json(spark.sparkContext.parallelize(texts, 1)).schema
+        return found
+    if not _JSON_IN_FRAMES:
+        raise NeedsConfiguration(
+            f"Spark {pyspark.__version__} cannot infer columns from JSON on Spark Connect; give the schema of the "
+            "values, or use Spark 4.2 or newer."
+        )
+    found = reader.json(spark.createDataFrame([(text,) for text in texts], "value string")).schema
+    return found
 
 
 def repartition(spark: SparkSession) -> Callable[[str, int], None]:
