@@ -36,6 +36,33 @@ def test_a_notebook_shows_columns_and_plan_and_escapes_names() -> None:
     assert "count(*)" in counts()._repr_html_()
 
 
+def test_a_window_without_aggregates_shows_what_it_is_and_what_is_missing() -> None:
+    window = stream().window(10, 5).group_by("k")
+    assert repr(window) == "<Grouped rows: RANGE 10 SLIDE 5 over ts, by k; agg() computes results>"
+    assert repr(stream().group_by("k", "v")) == "<Grouped rows: by k and v; agg() computes results>"
+    assert repr(stream().over("k", rows=(1, 0))) == (
+        "<Grouped rows: ROWS BETWEEN 1 PRECEDING AND 0 FOLLOWING over ts, by k; agg() computes results>"
+    )
+    assert "RANGE 10 SLIDE 5 over ts" in window._repr_html_()
+    assert "<strong>&lt;b&gt;</strong>" in stream().named("<b>").window(10)._repr_html_()
+
+
+def test_a_running_query_shows_how_far_it_is() -> None:
+    query = counts().start()
+    assert repr(query) == "<LocalQuery rows: 0 rows read, 0 results, 0 rows of state; low-watermark None>"
+    query.push(ROWS)
+    assert repr(query) == "<LocalQuery rows: 4 rows read, 0 results, 3 rows of state; low-watermark 1>"
+
+
+def test_metrics_show_what_is_not_zero() -> None:
+    query = counts().start()
+    query.push(ROWS)
+    assert repr(query.metrics()).startswith("Metrics(rows=4, state_rows=3, state_bytes=")
+    assert repr(query.metrics()).endswith("low_watermark='1', closed_below=0, held_back_by='rows', operators=1)")
+    assert "late_rows=" not in repr(query.metrics().operators[0])
+    assert repr(query.metrics().operators[0]).startswith("OperatorMetrics(number=0, name='WID aggregate', state_rows=3")
+
+
 def test_first_results_as_a_table_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
     named = counts().select("window_start", "k", "n")
     assert named.head(2) == named.collect().slice(0, 2)
