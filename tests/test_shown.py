@@ -70,6 +70,14 @@ def test_first_results_as_a_table_and_printed(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "window_start  k  n\n           0  a  2\n           0  b  1\n... and 1 more\n"
 
 
+@pytest.mark.parametrize("shown", [("window_start", "k", "n"), ("k", "n", "window_end"), ("wid", "k", "n"), ("k", "n")])
+def test_results_are_sorted_by_window_and_group_whichever_columns_are_selected(shown: tuple[str, ...]) -> None:
+    rows = pa.table({"ts": [1, 2, 3, 11], "k": ["a", "b", "a", "a"]})
+    windows = lw.stream(rows, name="rows", progress="ts", disorder=20).window(10).group_by("k").agg(n=lw.count())
+    found = [(row["k"], row["n"]) for row in windows.select(*shown).collect().to_pylist()]
+    assert found == ([("a", 2), ("a", 1), ("b", 1)] if shown == ("k", "n") else [("a", 2), ("b", 1), ("a", 1)])
+
+
 def test_columns_may_be_named_one_by_one_or_as_a_list() -> None:
     window = stream().window(10)
     assert (
