@@ -30,6 +30,8 @@ VERSION = 1
 """The version of the choices that a checkpoint pins."""
 WHERE_FROM = {"input": pa.string(), "operator": pa.string()}
 """Columns of the late output: the input of a late row, and the operator that it was too late for."""
+BOUNDS = ("window_start", "window_end")
+"""The columns of a window's bounds, which stand for its number in the order of results."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,10 @@ class Plan:
             if not before:
                 return []
             number = before[0]
-        return [(name, how) for name, how in self.operators[number].spec.order if name in known]
+        order = self.operators[number].spec.order
+        if "wid" not in known:  # the bounds of windows ascend as their numbers do
+            order = [(each, how) for name, how in order for each in (BOUNDS if name == "wid" else (name,))]
+        return [(name, how) for name, how in order if name in known]
 
     def in_order(self, results: pa.Table) -> pa.Table:
         """A finite result, sorted if it has an order; a union of inputs has none."""
