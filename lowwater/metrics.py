@@ -44,6 +44,12 @@ class InputDisorder:
     """The largest lateness in ticks, rounded up in the same way."""
     suggested: str | int
     """The smallest round `disorder=` under which none of these rows would have been late."""
+    multiplicity: int = 1
+    """The most rows with one value (WO 3.2); in large micro-batches, of rows that come near each other."""
+    rate: float = 0.0
+    """Rows per micro-batch, over the last micro-batches."""
+    lag: int = 0
+    """How many rows are ahead of the slowest other input (WO 2.6), in steps of about a thousandth of them."""
 
 
 @dataclass(frozen=True)

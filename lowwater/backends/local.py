@@ -275,6 +275,8 @@ class LocalQuery:
     def metrics(self) -> Metrics:
         over = [() if self.strict else graph.excesses() for graph in self._graphs]
         each = [graph.metrics(own) for graph, own in zip(self._graphs, over, strict=True)]
+        for graph in self._graphs:  # a state that is only measured is not kept a second time, as bytes
+            graph.store.forget()
         return Metrics.total(each, self.plan.root)
 
     def restart(self, again: Node | None = None) -> None:

@@ -279,6 +279,12 @@ class Store:
         """Registers a function that is called before a commit and before state is measured, to fill the slots."""
         self._root.settling.append(settle)
 
+    def forget(self) -> None:
+        """Drops the encoded bytes that measuring the state has left in memory; a commit encodes the values again."""
+        for slots in self._root.slots.values():
+            for entry in slots:
+                entry._data = None
+
     @property
     def bytes(self) -> int:
         """The bytes of all segments at this path and below."""
