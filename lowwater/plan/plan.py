@@ -163,7 +163,8 @@ class Plan:
     @property
     def order(self) -> list[tuple[str, str]]:
         """The sort order of a finite result: that of the last operator that has one."""
-        known, number = self.result_schema.names, self.root
+        known = [f.name for f in self.result_schema if not pa.types.is_null(f.type)]  # null alone orders nothing
+        number = self.root
         while not self.operators[number].spec.order:
             before = [edge.source for edge in self.edges if edge.operator == number]
             if not before:
