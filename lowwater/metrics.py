@@ -187,6 +187,11 @@ class OperatorMetrics:
     over_bound: int = field(default=0, compare=False)
     """Shards that hold more than the bound of `explain()` allows. On Spark only counted where it is asked for."""
 
+    @property
+    def output_accuracy(self) -> float:
+        """WO Eq. 1, estimated: results over results and lost results. `lowwater.testing.output_accuracy` is exact."""
+        return self.result_rows / max(1, self.result_rows + self.lost_results) if self.lost_results else 1.0
+
 
 SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
 """The metrics of an operator that are summed over shards, and over operators for the query."""
