@@ -206,3 +206,26 @@ def test_small_lags_put_nothing_on_disk() -> None:
         query.push(a=tables["a"].slice(0, 300), b=tables["b"].slice(0, 300 - lag))
         (join,) = operators(query)
         assert sum(one.rows for one in join.aside) == expected
+
+
+def test_limit_holds_if_every_micro_batch_opens_the_join_anew() -> None:
+    """As on Spark: nothing is known but what is in the state."""
+    tables, arrival = lagging()
+    expect = {n: lw.expect(scrambling=k) for n, k in {"a": 60, "b": 40, "c": 20}.items()}
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, memory=100_000).start()
+    used: set[str] = set()
+
+    def seen() -> None:
+        (join,) = operators(query)
+        before, ahead = join.memory, join.ahead
+        assert before <= 100_000
+        used.add(join.strategy.name)
+        query.restart()
+        (join,) = operators(query)
+        assert (join.memory, join.ahead) == (before, pytest.approx(ahead, rel=0.5))
+
+    feed(tables, arrival, query, 2.0, seen)
+    query.finish()
+    assert query.result().num_rows == tables["a"].num_rows // 2 * 8
+    assert {"plain", "DBF"} <= used
+    assert query.metrics().operators[0].evicted_rows == 0
