@@ -195,6 +195,11 @@ class OperatorMetrics:
     def __repr__(self) -> str:
         return _line("OperatorMetrics", asdict(self), ("number", "name"))
 
+    @property
+    def output_accuracy(self) -> float:
+        """WO Eq. 1, estimated: results over results and lost results. `lowwater.testing.output_accuracy` is exact."""
+        return self.result_rows / max(1, self.result_rows + self.lost_results) if self.lost_results else 1.0
+
 
 SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
 """The metrics of an operator that are summed over shards, and over operators for the query."""

@@ -215,3 +215,12 @@ EMPTY_RANKS = Ranks.of(array([]))
 
 def test_multiplicity_of_nothing_is_zero() -> None:
     assert multiplicity(array([])) == 0
+
+
+@pytest.mark.parametrize("copies", [1, 3, 40])
+@pytest.mark.parametrize("n", [0, 500, 20_000])
+def test_ranks_can_be_made_thin_at_once(n: int, copies: int) -> None:
+    values = np.random.default_rng(n).integers(0, n // copies + 1, n)
+    one, other = Ranks.of(values).thinned(), Ranks.thinned_of(values)
+    for name in ("values", "upto", "most"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))

@@ -16,6 +16,7 @@ from lowwater.generate.scrambled import Spell, scrambled
 from lowwater.joins.losses import DISORDER
 from lowwater.joins.mjoin import MJoin
 from lowwater.model.scrambling import Scrambling
+from lowwater.testing import output_accuracy
 from tests.soak import examples
 
 
@@ -221,3 +222,68 @@ def test_expectations_of_unknown_streams_are_refused(expect: object, sentence: s
 def test_impossible_expectations_are_refused() -> None:
     with pytest.raises(lw.LowwaterError, match="multiplicity of 1 or more"):
         lw.expect(scrambling=-1)
+
+
+LOCATION = """SELECT * FROM Sensor1 S1, Sensor2 S2, Sensor3 S3, Sensor4 S4
+WHERE S1.epoch = S2.epoch AND S2.epoch = S3.epoch AND S3.epoch = S4.epoch"""
+
+
+def test_location_query_of_the_paper_is_one_join_without_a_window() -> None:
+    values = {f"Sensor{i}": scrambled(300, i, factor=10 * i).values for i in range(1, 5)}
+    tables = {n: pa.table({"epoch": own, "val": own * i}) for i, (n, own) in enumerate(values.items())}
+    each = {n: lw.stream(t, name=n, progress="epoch", disorder=lw.measured()) for n, t in tables.items()}
+    located = lw.sql(LOCATION, **each)
+    assert located.explain().count("MJoin  inner, without a window, of S1, S2, S3 and S4") == 1
+    rows = located.collect(shards=2).to_pylist()
+    assert sorted(row["epoch"] for row in rows) == list(range(300))
+    assert all(row["S4_val"] == 3 * row["epoch"] for row in rows)
+
+
+def test_two_columns_and_outer_rows_in_the_language() -> None:
+    a = pa.table({"t": [1, 2, 2], "s": ["x", "x", "y"], "a": [1, 2, 3]})
+    b = pa.table({"t": [2, 1, 2], "s": ["y", "z", "x"], "b": [1, 2, 3]})
+    one, two = streams({"a": a, "b": b})
+    joined = lw.sql("SELECT a.t, a, b FROM a LEFT JOIN b ON a.t = b.t AND a.s = b.s", a=one, b=two)
+    assert "MJoin  left, without a window" in joined.explain()
+    assert sorted((row["a"], row["b"]) for row in joined.collect().to_pylist()) == [(1, None), (2, 3), (3, 1)]
+
+
+def test_key_of_measured_streams_that_does_not_progress_is_refused_in_the_language() -> None:
+    a, b = streams({"a": named("a", [1]), "b": named("b", [1])})
+    with pytest.raises(lw.LowwaterError, match=r"measured and not declared.*write DISORDER"):
+        lw.sql("SELECT a.t FROM a JOIN b ON a.a = b.b", a=a, b=b)
+
+
+@pytest.mark.parametrize(("seed", "shards"), [(0, 1), (1, 2)])
+def test_results_lost_to_disorder_are_estimated_while_the_query_runs(seed: int, shards: int) -> None:
+    """Streams with three times the expected factor. The judge is the batch answer over what has come so far."""
+    made = {n: scrambled(4000, seed * 10 + i, factor=300, multiplicity=2).values for i, n in enumerate("ab")}
+    tables = {n: named(n, own.tolist()) for n, own in made.items()}
+    joined = lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=100))
+    query = joined.start(shards=shards)
+    for at in range(0, 4000, 40):
+        query.push(**{n: t.slice(at, 40) for n, t in tables.items()})
+        if at == 2000:
+            so_far = lw.oblivious_join(streams({n: t.slice(0, 2040) for n, t in tables.items()}), on="t")
+            lost = so_far.collect().num_rows - query.result().num_rows
+            assert lost > 50
+            assert 0.5 * lost <= query.metrics().operators[0].lost_results <= 2 * lost
+    query.finish()
+    (metrics,) = query.metrics().operators
+    exact = output_accuracy(query.result(), joined)
+    assert exact == query.result().num_rows / 8000 < 1
+    assert metrics.output_accuracy == pytest.approx(exact, abs=(1 - exact) / 2)
+    assert metrics.lost_to_memory == 0 < metrics.lost_to_disorder
+
+
+def test_output_accuracy_is_one_where_nothing_is_lost() -> None:
+    tables = {"a": named("a", [1, 1, 2]), "b": named("b", [2, 1, 1])}
+    joined = lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=2), memory=20_000)
+    query = joined.start()
+    query.push(**tables)
+    assert output_accuracy(query.result(), joined) == 1 == query.metrics().operators[0].output_accuracy
+    assert output_accuracy(query.result().slice(0, 2), joined) == 0.4, "one row twice is not two rows"
+    assert (
+        output_accuracy(query.result(), lw.oblivious_join(streams({"a": named("a", []), "b": named("b", [])}), "t"))
+        == 1
+    )

@@ -177,3 +177,55 @@ def test_rows_aside_are_decoded_only_when_they_are_read_back(monkeypatch: pytest
     assert len(decoded) == 3, "rows up to 120 + 50 are read back"
     assert query.result().num_rows == 120
     query.finish()
+
+
+def test_strategy_goes_back_when_the_lag_is_over() -> None:
+    """The second stream comes late and then catches up."""
+    tables = {n: named(n, list(range(3000))) for n in "ab"}
+    joined = lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=0), memory=60_000)
+    query = joined.start()
+    used: list[str] = []
+    steps = [("a", at) for at in range(0, 2000, 100)] + [("b", at) for at in range(0, 2000, 100)]
+    steps += [(name, at) for at in range(2000, 3000, 100) for name in "ab"]
+    for name, at in steps:
+        query.push(tables[name].slice(at, 100), name)
+        (join,) = operators(query)
+        assert join.memory <= 60_000
+        used += [join.strategy.name] if used[-1:] != [join.strategy.name] else []
+    assert used == ["plain", "DBF", "plain"]
+    query.finish()
+    assert query.result().num_rows == 3000
+
+
+def test_small_lags_put_nothing_on_disk() -> None:
+    """Rows are put aside from a lag of three times C on: C is what an I/O takes (WO 4.2)."""
+    tables = {n: named(n, list(range(1000))) for n in "ab"}
+    for lag, expected in ((140, 0), (160, 110)):
+        joined = lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=0), strategy="DBF", ahead=50)
+        query = joined.start()
+        query.push(a=tables["a"].slice(0, 300), b=tables["b"].slice(0, 300 - lag))
+        (join,) = operators(query)
+        assert sum(one.rows for one in join.aside) == expected
+
+
+def test_limit_holds_if_every_micro_batch_opens_the_join_anew() -> None:
+    """As on Spark: nothing is known but what is in the state."""
+    tables, arrival = lagging()
+    expect = {n: lw.expect(scrambling=k) for n, k in {"a": 60, "b": 40, "c": 20}.items()}
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, memory=100_000).start()
+    used: set[str] = set()
+
+    def seen() -> None:
+        (join,) = operators(query)
+        before, ahead = join.memory, join.ahead
+        assert before <= 100_000
+        used.add(join.strategy.name)
+        query.restart()
+        (join,) = operators(query)
+        assert (join.memory, join.ahead) == (before, pytest.approx(ahead, rel=0.5))
+
+    feed(tables, arrival, query, 2.0, seen)
+    query.finish()
+    assert query.result().num_rows == tables["a"].num_rows // 2 * 8
+    assert {"plain", "DBF"} <= used
+    assert query.metrics().operators[0].evicted_rows == 0

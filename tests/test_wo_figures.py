@@ -13,13 +13,15 @@ import pytest
 import lowwater as lw
 from lowwater.errors import LowwaterError
 from lowwater.experiments.catalogue import CATALOGUE
-from lowwater.experiments.oblivious import buffers, strategies, taxi, windows
+from lowwater.experiments.oblivious import buffers, overhead, strategies, taxi, windows
 from lowwater.experiments.oblivious.backtracked import Arrived, least
-from lowwater.experiments.oblivious.virtual import Ran, run
+from lowwater.experiments.oblivious.virtual import Ran, joins, run
 from lowwater.experiments.oblivious.workload import LEAVES, SECONDS, SIZES, Workload
+from lowwater.generate.scrambled import scrambled
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.spec import JoinSide, WindowJoin
 from lowwater.model.lag import Ranks, lag
+from lowwater.model.monitors import StreamMonitor, Summary
 from lowwater.model.scrambling import Scrambling, multiplicity
 from lowwater.operators.base import Batch, taken
 
@@ -260,6 +262,41 @@ def test_w_join_of_the_latency_figure_is_the_definition() -> None:
     window = windows.first(lambda seconds: theirs.memory(seconds) >= memory, SECONDS)
     assert found.results == len(truth.lasting(window))
     assert (found.waited, found.held) == (0, {})
+
+
+# -- monitors ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_claim_on_monitors_fails_if_they_take_a_tenth_of_the_join_or_3_percent_of_an_aggregation() -> None:
+    assert overhead.holds({"join": 0.099, "sliding": 0.029})
+    assert not overhead.holds({"join": 0.1, "sliding": 0.029})
+    assert not overhead.holds({"join": 0.099, "sliding": 0.03})
+
+
+def test_monitors_alone_do_what_they_do_in_the_query() -> None:
+    """The same factors, ranks and rates: their time alone is the time that they take in the query."""
+    values = [scrambled(4000, i, factor=50, multiplicity=2).values for i in range(2)]
+    seen: list[Summary] = []
+
+    def noted(own: np.ndarray) -> Summary:
+        seen.append(Summary.of(own))
+        return seen[-1]
+
+    overhead.watch(values, 500, noted)
+    assert [run.rows for run in seen] == [500] * 16
+    again = StreamMonitor()
+    again.read(seen[::2])
+    each = [
+        lw.stream(pa.table({"t": own, n: own}), name=n, progress="t", disorder=lw.measured())
+        for n, own in zip("ab", values, strict=True)
+    ]
+    query = lw.oblivious_join(each, on="t").start()
+    overhead.feed(query, {n: one.node.frame.table for n, one in zip("ab", each, strict=True)}, 500)
+    (join,) = joins(query)
+    assert (again.factor, again.multiplicity) == (
+        join.streams.monitors[0].factor,
+        join.streams.monitors[0].multiplicity,
+    )
 
 
 # -- taxi rides -----------------------------------------------------------------------------------------------------

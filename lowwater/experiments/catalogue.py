@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.errors import LowwaterError
-from lowwater.experiments.oblivious import buffers, strategies, taxi, windows
+from lowwater.experiments.oblivious import buffers, overhead, strategies, taxi, windows
 from lowwater.experiments.outcome import Outcome
 from lowwater.experiments.punctuated import propagation, state, work
 from lowwater.experiments.thesis import (
@@ -77,6 +77,7 @@ CATALOGUE = {
         Reproduction("WO-9", strategies.MEMORY_CLAIM, strategies.reproduce_memory),
         Reproduction("WO-10", strategies.AVERAGE_CLAIM, strategies.reproduce_average),
         Reproduction("WO-11", strategies.LATENCY_CLAIM, strategies.reproduce_latency),
+        Reproduction("WO-monitors", overhead.CLAIM, overhead.reproduce),
         Reproduction("WO-taxi", taxi.CLAIM, taxi.reproduce),
     )
 }

@@ -41,11 +41,11 @@ class MemoryLimit:
         """Keeps a join within the limit, at the end of a micro-batch."""
         self.size(join)
         widths = self._widths(join)
-        while self.adapts and (wanted := self._strategy(join, widths)) != join.strategy:
-            join.change(wanted)
-            join.advance(emit)
-            if wanted.spills:
-                break
+        for _ in range(2 if self.adapts else 0):  # rows that were aside may turn out not to fit: then back to the disk
+            wanted = self._strategy(join, widths)
+            if wanted != join.strategy:
+                join.change(wanted)
+                join.advance(emit)
         if join.memory > self.bytes:
             self._reduce(join, widths)
         while join.memory > self.bytes:

@@ -204,6 +204,10 @@ class ObliviousSpec(OperatorSpec):
             each = [memory(strategy, known, i, [0] * self.ports, self.ahead or AHEAD).total for i in range(self.ports)]
             size = sum(n * of for n, of in zip(each, widths, strict=True))
             found.append(("memory", f"about {_size(size)} are expected, if the streams are in step"))
+        else:
+            found.append(
+                ("memory", "as the disorder and the lags that are measured need; metrics() shows both and the bytes")
+            )
         if self.strategy is not None:
             found.append(("strategy", f"{self.strategy.name}, as asked for: {EXPLAINED[self.strategy.name]}"))
         if self.memory is not None:

@@ -137,7 +137,7 @@ class Summary:
 
     @staticmethod
     def of(values: Ints) -> Summary:
-        return Summary(Scrambling.of(values).thinned(), Ranks.of(values).thinned())
+        return Summary(Scrambling.of(values).thinned(), Ranks.thinned_of(values))
 
     @staticmethod
     def coarse(values: Ints, steps: int) -> Summary:

@@ -47,10 +47,10 @@ class Rises:
     top: Ints
 
     @staticmethod
-    def of(values: Ints) -> Rises:
-        if not len(values):
+    def of(running: Ints) -> Rises:
+        """The steps of a running maximum."""
+        if not len(running):
             return Rises(NONE, NONE, NONE)
-        running = np.maximum.accumulate(values)
         at = np.flatnonzero(np.append(True, running[1:] > running[:-1]))
         return Rises(at, running[at], running[at])
 
@@ -109,7 +109,7 @@ class Scrambling:
         if not n:
             return EMPTY
         running = np.maximum.accumulate(values)
-        rises = Rises.of(values)
+        rises = Rises.of(running)
         lowest = np.minimum.accumulate(values[::-1])[::-1]
         at = np.flatnonzero(np.append(lowest[:-1] < lowest[1:], True))
         run = Scrambling(n, 0, int((running - values).max()), rises, at, lowest[at])

@@ -23,7 +23,7 @@ from lowwater.model.ticks import END, NEVER, Ticks, checked
 from lowwater.plan.inputs import Input
 
 Ints = npt.NDArray[np.int64]
-_STEPS = 1024
+STEPS = 1024
 """The number of steps in which the disorder of collected rows is measured: k is too large by at most two steps."""
 _OBSERVE_AFTER = 1 << 19
 """The number of rows that are collected before they are condensed into facts, so that work per source is done once."""
@@ -101,7 +101,7 @@ class Arrivals:
         ticks = np.concatenate([times for times, _ in self._waiting])
         source, names = self._named([column for _, column in self._waiting], len(ticks))
         self._waiting = []
-        own = Summary.coarse(ticks, _STEPS)
+        own = Summary.coarse(ticks, STEPS)
         self.disorder = own if self.disorder is None else self.disorder.then(own)
         self._progress.learn(observe(self._input.policy, ticks, source, names, before=self._progress.reached(names)))
 

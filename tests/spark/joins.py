@@ -140,6 +140,12 @@ JOINS: dict[str, tuple[tuple[str, ...], Callable[[Given], lw.Joined]]] = {
         ),
     ),
     "oblivious monitored": (tuple(SCRAMBLED), _oblivious),
+    "oblivious within a limit": (
+        tuple(SCRAMBLED),
+        lambda given: _oblivious(
+            given, {name: lw.expect(scrambling=k) for name, k in SCRAMBLED.items()}, memory="15 kB"
+        ),
+    ),
     "ranges": (
         ("ranged", "r"),
         lambda given: (

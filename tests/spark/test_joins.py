@@ -18,7 +18,7 @@ from tests.spark.server import REMOTE
 
 pytestmark = pytest.mark.spark
 
-SAMPLE = ("counted", "melded", "by both times", "oblivious monitored")
+SAMPLE = ("counted", "melded", "by both times", "oblivious monitored", "oblivious within a limit")
 """The kinds that run with every test run."""
 STOPPED = [kind for kind in JOINS if REMOTE in os.environ or kind not in killed.JOINS]
 """Those that are killed elsewhere need not be stopped here; on Spark Connect all are."""
