@@ -47,6 +47,8 @@ from lowwater.query.window import over_of, time_of, window_of
 from lowwater.windows.context_aware import Session
 from lowwater.windows.context_free import ContextFree
 
+JOINED = {"bounds": "[]", "per_key": True, "null_safe": False}
+"""Options of join() that are not None where they are left out."""
 MARKS = ("lw_left", "lw_right")
 """Columns that mark the sides of a join which shows them."""
 
@@ -238,7 +240,17 @@ class Relation:
         on: str | Sequence[str | Sequence[str]],
         within: Length | tuple[Length | None, Length | None] | None = None,
         how: str = "inner",
-        **options: Any,
+        *,
+        window: Length | None = None,
+        slide: Length | None = None,
+        origin: object = None,
+        over: str | Sequence[str | None] | None = None,
+        bounds: str = "[]",
+        rows: int | tuple[int | None, int | None] | None = None,
+        per_key: bool = True,
+        condition: Any = None,
+        null_safe: bool = False,
+        side: str | None = None,
     ) -> Relation:
         """Rows of both relations that are equal on the key and within each other's window.
 
@@ -257,7 +269,20 @@ class Relation:
         A key column that progresses on both sides, such as window_start of two aggregations, needs no `within`. If the
         disorder of a stream is measured() only, the join is an `oblivious_join`.
         """
-        return joined_relation((self, other), on, within, how, **options)
+        options = {
+            "window": window,
+            "slide": slide,
+            "origin": origin,
+            "over": over,
+            "bounds": bounds,
+            "rows": rows,
+            "per_key": per_key,
+            "condition": condition,
+            "null_safe": null_safe,
+            "side": side,
+        }
+        given = {name: one for name, one in options.items() if not (one is None or one == JOINED.get(name, ...))}
+        return joined_relation((self, other), on, within, how, **given)
 
     def disorder_report(self) -> DisorderReport:
         """Measures the disorder of a finite input, and suggests a `disorder=` under which no row is late."""
@@ -304,9 +329,10 @@ class Relation:
     def _repr_html_(self) -> str:
         return shown.html(self.name, self.node.properties, self.explain())
 
-    def to_spark(self, **options: Any) -> Any:
-        """The results as a (streaming) Spark DataFrame."""
-        return self.node.backend.to_spark(self.node, **options)
+    def to_spark(self, shards: int | None = None, metrics: str | None = None) -> Any:
+        """The results as a (streaming) Spark DataFrame. `metrics` is their name in Spark's progress events."""
+        options = {"shards": shards, "metrics": metrics}
+        return self.node.backend.to_spark(self.node, **{name: one for name, one in options.items() if one is not None})
 
     def start(
         self,

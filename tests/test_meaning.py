@@ -26,6 +26,11 @@ def query(of: lw.Relation | None = None, window: Any = 10, **more: Any) -> lw.Re
     return (of or stream()).window(window).emit(**more).group_by("j").agg(n=lw.count())
 
 
+def timed() -> lw.Relation:
+    times = pa.schema({"ts": pa.timestamp("us", "UTC"), "k": pa.string()})
+    return lw.stream(times, progress="ts", disorder="1 second")
+
+
 def joined(**more: Any) -> lw.Relation:
     return stream("l").join(stream("r"), **{"on": "k", "within": 5, **more})
 
@@ -73,19 +78,39 @@ MAY_NOT: dict[str, tuple[Callable[[], lw.Relation], Callable[[], lw.Relation], s
     "punctuated": (
         lambda: query(stream(disorder=lw.punctuated("end", "ts"))),
         lambda: query(stream(disorder=lw.punctuated("end", "ts", data=True))),
-        "punctuated of its input was .*data=False.* and is now .*data=True",
+        "punctuated of its input was data=False and is now data=True",
     ),
     "aggregates": (
         query,
         lambda: stream().window(10).group_by("j").agg(n=lw.count(), s=lw.sum("v")),
-        r"aggregates of its aggregate was n = .* and is now n = .*, s = ",
+        r"aggregates of its aggregate was nothing and is now s = sum\(v\);",
+    ),
+    "aggregate": (
+        query,
+        lambda: stream().window(10).group_by("j").agg(n=lw.count(where="v > 1")),
+        r"aggregates of its aggregate was n = count\(\*\) and is now n = count\(\*\).where\('v > 1'\);",
+    ),
+    "origin": (
+        query,
+        lambda: stream().window(10, origin=7).group_by("j").agg(n=lw.count()),
+        "window in ticks of its aggregate was origin=0 and is now origin=7;",
+    ),
+    "duplicates": (
+        lambda: timed().drop_duplicates(on="k", within="1 minute"),
+        lambda: timed().drop_duplicates(on="k", within="90 seconds"),
+        "within of its distinct was '1 minute' and is now '90 seconds';",
     ),
     "groups": (
         query,
         lambda: stream().window(10).group_by("k").agg(n=lw.count()),
-        "group_by of its aggregate was .*j.* and is now .*k",
+        r"group_by of its aggregate was j \(string\) and is now k \(string\);",
     ),
     "lateness": (query, lambda: query(allowed_lateness=3), "allowed_lateness of its aggregate was '0' and is now '3'"),
+    "time": (
+        lambda: timed().window("1 minute").agg(n=lw.count()),
+        lambda: timed().with_column("at", "ts").window("1 minute", over="at").agg(n=lw.count()),
+        r"time of its aggregate was ts \(timestamp\[us, tz=UTC\]\) and is now at \(timestamp",
+    ),
     "how": (joined, lambda: joined(how="left"), "how of its join was 'inner' and is now 'left'"),
     "within": (joined, lambda: joined(within=6), "within of its join was 5, 5 and is now 6, 6"),
     "operators": (

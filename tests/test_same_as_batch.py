@@ -336,6 +336,11 @@ def test_the_seed_of_a_failure_repeats_it_at_once() -> None:
     assert str(again.value) == str(first.value)
 
 
+def test_no_runs_would_show_nothing() -> None:
+    with pytest.raises(LowwaterError, match=r"cases=0\) would run nothing"):
+        assert_same_as_batch(counts, declared(), cases=0)
+
+
 def test_an_error_of_the_query_names_the_seed() -> None:
     def fails(rows: lw.Relation) -> lw.Relation:
         def broken(table: pa.Table) -> pa.Table:

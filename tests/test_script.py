@@ -196,6 +196,8 @@ def test_a_long_table_is_cut_and_odd_values_can_be_seen() -> None:
     assert "... and 10 more" in str(step)
     assert "0  ''" in str(step)
     assert isinstance(step, Step)
+    assert repr(step) == "<Step 1 rows: 2 results, 0 late rows, 1 held>"
+    assert repr(script).endswith(": 1 steps; print() shows them>")
 
 
 @pytest.mark.parametrize(
@@ -226,6 +228,10 @@ def test_a_long_table_is_cut_and_odd_values_can_be_seen() -> None:
         (lambda: clicks().rows([(at("12:00"),)]), "A row of 'clicks' has 1 values, but the stream has 2 columns"),
         (lambda: clicks().rows([{"ts": at("12:00")}]), "The rows of 'clicks' lack the column 'user'"),
         (lambda: clicks().progress(to="noon"), r"advance\(to=\) 'noon' is not a value of type timestamp"),
+        (
+            lambda: clicks().progress(to=at("12:00")).answers("m"),
+            r"answers\(\) names column 'm', but the stream has only",
+        ),
         (lambda: clicks().silence("soon"), r"silence\(\) 'soon' is not a length of time"),
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import pyarrow as pa
 import pytest
 
@@ -88,6 +91,17 @@ def test_columns_may_be_named_one_by_one_or_as_a_list() -> None:
     assert stream().distinct(["ts", "k"]).collect() == stream().distinct("ts", "k").collect()
     with pytest.raises(LowwaterError, match="nowhere"):
         stream().group_by(["k", "nowhere"])
+
+
+@pytest.mark.parametrize("verb", ["window", "join", "to_spark", "start", "explain"])
+def test_editors_see_every_option_of_a_verb(verb: str) -> None:
+    parameters = inspect.signature(getattr(lw.Relation, verb)).parameters
+    assert all(one.kind is not inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    described = inspect.getdoc(getattr(lw.Relation, verb)) or ""
+    missing = [
+        name for name in parameters if verb in ("join", "start") and name not in ("self", "other", "slide", "origin")
+    ]
+    assert [name for name in missing if not re.search(rf"(?m)^{name}  ", described)] == []
 
 
 def test_a_query_over_tables_says_which_options_it_does_not_take() -> None:

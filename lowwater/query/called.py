@@ -79,4 +79,10 @@ def _count(call: exp.Anonymous, text: str) -> Aggregate:
 def _argument(of: Any, text: str) -> Any:
     if isinstance(of, exp.Column) and not of.table:
         return of.name
+    if isinstance(of, exp.Column):  # a part of a struct, or a name with dots
+        name = ".".join(part.name for part in of.parts)
+        raise BadAggregate(
+            f"{text!r} aggregates a part of a column; make it a column first by with_column(), or write a name with "
+            f"dots in backticks: `{name}`."
+        )
     raise BadAggregate(f"{text!r} aggregates an expression; make it a column first, as in with_column('x', 'a + b').")

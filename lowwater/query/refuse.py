@@ -64,7 +64,10 @@ def refuse_own_names(schema: pa.Schema) -> None:
     """Refuses columns whose names are those that lowwater adds to rows."""
     for name in schema.names:
         if name in LATE_COLUMNS:
-            raise LowwaterError(f"The stream has a column {name!r}, which the late output adds itself; rename it.")
+            raise LowwaterError(
+                f"The stream has a column {name!r}, which the late output adds itself; rename it, or select the other "
+                "columns to read a late output again."
+            )
         if name.startswith("__lw_"):
             raise LowwaterError(f"The stream has a column {name!r}; names that begin with __lw_ are lowwater's own.")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lowwater.errors import LowwaterError
 from lowwater.generate import Disorder
 from lowwater.model.ticks import Length
 from lowwater.plan.plan import Plan
@@ -54,6 +55,8 @@ def assert_same_as_batch(
     >>> assert_same_as_batch(per_user, stream(rows, progress="at", disorder=5))
     """
     __tracebackhide__ = True  # pytest shows the line of the test instead of these
+    if cases < 1:
+        raise LowwaterError(f"assert_same_as_batch(cases={cases}) would run nothing; give a number of runs from 1 on.")
     of = Query.of(query, rows, inputs)
     tested = Comparison(of, arrivals(of, by), tolerance)
     expected = tested.batch()

@@ -36,7 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.backends.tables import rows_of
-from lowwater.errors import LowwaterError
+from lowwater.errors import LowwaterError, UnknownColumn
 from lowwater.metrics import Metrics
 from lowwater.model.text import block, table_lines, value_text, without_wid
 from lowwater.model.ticks import Length, microseconds
@@ -45,7 +45,7 @@ from lowwater.plan.plan import WHERE_FROM
 from lowwater.testing.query import Function, Query
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Step:
     """One step of a script: what happened, what came out, and where the query stands after it."""
 
@@ -62,6 +62,9 @@ class Step:
 
     def answers(self, *columns: str) -> list[Any]:
         """The results of this step as tuples of these columns, or of all; of one column, its values."""
+        for column in columns:
+            if column not in self.results.column_names:
+                raise UnknownColumn(column, self.results.column_names, "answers()")
         found = self.results.select(list(columns)) if columns else self.results
         rows = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
         return [value for (value,) in rows] if len(columns) == 1 else rows
@@ -83,6 +86,10 @@ class Step:
                 name = input if row["source"] == input else f"{input}/{row['source']}"
                 found[name] = "end" if row["ended"] else row["low_watermark"]
         return found
+
+    def __repr__(self) -> str:
+        came = f"{self.results.num_rows} results, {self.late.num_rows} late rows, {self.held} held"
+        return f"<Step {self.number} {self.action}: {came}>"
 
     def __str__(self) -> str:
         shown = without_wid(self.results)
@@ -178,6 +185,9 @@ class Script:
     def late(self) -> pa.Table:
         """All late rows so far, with the reason."""
         return self._running.late_output()
+
+    def __repr__(self) -> str:
+        return f"<Script {', '.join(self._ports)}: {len(self.steps)} steps; print() shows them>"
 
     def __str__(self) -> str:
         return "\n\n".join(str(step) for step in self.steps)

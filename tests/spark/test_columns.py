@@ -71,6 +71,7 @@ def test_what_is_no_aggregate_of_a_column_is_refused(rows: lw.Relation) -> None:
     window = rows.window("10 seconds")
     for wrong, says in {
         "of an expression": (F.sum(F.col("n") + 1), "make it a column first"),
+        "of a name with dots": (F.max("src.ip"), "or write a name with dots in backticks: `src.ip`"),
         "by arrival": (F.last("n"), r"use one of lowwater's own"),
         "no call": (F.col("n"), "takes a call of an aggregate"),
     }.values():

@@ -90,7 +90,9 @@ class SparkBackend:
         """All results of batch DataFrames, sorted by window and group."""
         plan, frames = self._planned(node, late=False)
         if any(frame.streaming for frame in frames):
-            raise LowwaterError("collect() needs a finite input; for a streaming DataFrame use start() or to_spark().")
+            raise LowwaterError(
+                "collect(), head() and show() need a finite input; for a streaming DataFrame use start() or to_spark()."
+            )
         number = shards or _default_shards(self._spark, frames)
         with session.configured(self._spark, number, _batch_rows(frames)):
             rows = _results(plan, frames, number).toArrow()
