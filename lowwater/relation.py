@@ -1,4 +1,4 @@
-"""The fluent API: one class for streams and for results. It describes a query and runs nothing.
+"""The fluent API: one class for streams and for results. Its verbs describe a query (runnable.py runs it).
 
 Every verb adds a node to the logical tree (query/logical/). Whatever a stream can do, a result can do too.
 
@@ -16,8 +16,6 @@ Every verb adds a node to the logical tree (query/logical/). Whatever a stream c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -27,23 +25,17 @@ from lowwater.grouped import Grouped, names
 from lowwater.joins.spec import HOW
 from lowwater.model.columns import spelled
 from lowwater.model.report import DisorderReport
-from lowwater.model.text import table_lines
 from lowwater.model.ticks import Length, Ticks
 from lowwater.plan.inputs import Ends
-from lowwater.plan.plan import Plan
-from lowwater.query import shown
-from lowwater.query.analyzed import analyzed
-from lowwater.query.described import describe
-from lowwater.query.explain import explained
 from lowwater.query.frame import RowFunction
 from lowwater.query.join_options import joined
 from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Project, Union
 from lowwater.query.measured import disorder_report
 from lowwater.query.oblivious_options import measured_key, oblivious
-from lowwater.query.planner import Planned, plan
 from lowwater.query.refuse import refuse_time
 from lowwater.query.refuse_steps import refuse_column, refuse_ending, refuse_function, refuse_selection, refuse_union
 from lowwater.query.window import over_of, time_of, window_of
+from lowwater.runnable import Runnable
 from lowwater.windows.context_aware import Session
 from lowwater.windows.context_free import ContextFree
 
@@ -53,24 +45,11 @@ MARKS = ("lw_left", "lw_right")
 """Columns that mark the sides of a join which shows them."""
 
 
-@dataclass(frozen=True, eq=False)
-class Relation:
+class Relation(Runnable):
     """Rows and the attributes on which they progress: a stream, or the results of a query over streams.
 
     Frozen. Every verb returns a new relation and refuses at once what cannot be planned.
     """
-
-    node: Node
-    name: str
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.node.properties.visible
-
-    @property
-    def progress(self) -> str | None:
-        """The attribute that windows are over by default."""
-        return self.node.properties.attribute
 
     def named(self, name: str) -> Relation:
         """The same relation under a name. A join prefixes columns that both sides have with it."""
@@ -117,6 +96,7 @@ class Relation:
     def union(self, *others: Relation) -> Relation:
         """The rows of all relations, which must have the same columns. Progress is that of the slowest."""
         relations = (self, *others)
+        refuse_others(relations, "union()")
         refuse_union([r.node for r in relations])
         return self._of(Union(tuple(r.node for r in relations)), "_".join(r.name for r in relations))
 
@@ -288,90 +268,6 @@ class Relation:
         """Measures the disorder of a finite input, and suggests a `disorder=` under which no row is late."""
         return disorder_report(self.name, self.node)
 
-    # -- running ---------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def planned(self) -> Planned:
-        return plan(self.node)
-
-    @property
-    def plan(self) -> Plan:
-        return self.planned.plan
-
-    def explain(self, format: str = "text", analyze: bool = False, seconds: float | None = None) -> str:
-        """The plan: operators and stages, the reason for each choice, and an upper bound on the state.
-
-        format   text, json, dot (for Graphviz) or svg (a picture)
-        analyze  runs the query too; adds rows, late rows, time and state of each operator, and whether its bound held
-        seconds  for how long a query over a stream runs then; by default until all rows that are there are read
-        """
-        found = plan(self.node, late=False).plan
-        described = describe(found)
-        if analyze:
-            described = analyzed(described, found, self.node.backend.analyze(self.node, seconds))
-        return explained(described, format)
-
-    def collect(self, **options: Any) -> pa.Table:
-        """All results of a finite input as an Arrow table, sorted by window and group, or of a join by time and key."""
-        return self.node.backend.collect(self.node, **options)
-
-    def head(self, rows: int = 5) -> pa.Table:
-        """The first results of a finite input, in the order of `collect()`."""
-        return self.collect().slice(0, rows)
-
-    def show(self, rows: int = 20) -> None:
-        """Prints the first results of a finite input as a table."""
-        print("\n".join(table_lines(self.collect(), limit=rows)))
-
-    def __repr__(self) -> str:
-        return shown.line(self.name, self.node.properties)
-
-    def _repr_html_(self) -> str:
-        return shown.html(self.name, self.node.properties, self.explain())
-
-    def to_spark(self, shards: int | None = None, metrics: str | None = None) -> Any:
-        """The results as a (streaming) Spark DataFrame. `metrics` is their name in Spark's progress events."""
-        options = {"shards": shards, "metrics": metrics}
-        return self.node.backend.to_spark(self.node, **{name: one for name, one in options.items() if one is not None})
-
-    def start(
-        self,
-        *,
-        checkpoint: str | None = None,
-        results: Any = None,
-        late: Any = None,
-        progress: Any = None,
-        trigger: dict[str, Any] | None = None,
-        shards: int | None = None,
-        partitions: int | None = None,
-        name: str | None = None,
-        overwrite: bool | None = None,
-    ) -> Any:
-        """Starts a query that keeps running. A query over tables takes only `shards` and `late`, and rows by push().
-
-        checkpoint  a directory in which Spark keeps the state and what was read; starting again there goes on
-        results     a directory for parquet files, or a function of (DataFrame, number of the micro-batch)
-        late        the same for late rows; over tables False, so that they are only counted
-        progress    the same for the low-watermark and the metrics after each micro-batch
-        trigger     as for DataStreamWriter.trigger, such as {"availableNow": True}
-        shards      the largest parallelism; fixed with the first start
-        partitions  how many shards run at once; `lowwater rescale` changes it later
-        name        the name of the Spark query
-        overwrite   whether a results directory of another checkpoint is emptied first
-        """
-        options = {
-            "checkpoint": checkpoint,
-            "results": results,
-            "late": late,
-            "progress": progress,
-            "trigger": trigger,
-            "shards": shards,
-            "partitions": partitions,
-            "name": name,
-            "overwrite": overwrite,
-        }
-        return self.node.backend.start(self.node, **{key: one for key, one in options.items() if one is not None})
-
     # -- checks ----------------------------------------------------------------------------------------------------
 
     def _of(self, node: Node, name: str | None = None) -> Relation:
@@ -403,9 +299,7 @@ def joined_relation(relations: Sequence[Relation], on: Any, within: Any, how: st
     """See `Relation.join` and `lowwater.join`."""
     if len(relations) < 2:
         raise LowwaterError("join() needs two streams or more.")
-    for relation in relations:
-        if not isinstance(relation, Relation):
-            raise LowwaterError(f"join() takes streams, as lw.stream() makes them, not {type(relation).__name__}.")
+    refuse_others(relations, "join()")
     side = options.pop("side", None)
     if side is not None:
         return _with_side(relations, side, on, within, how, **options)
@@ -414,6 +308,13 @@ def joined_relation(relations: Sequence[Relation], on: Any, within: Any, how: st
     node = joined([(r.name, r.node) for r in relations], on, within, how, **options)
     node.refuse()
     return relations[0]._of(node, "_".join(r.name for r in relations))
+
+
+def refuse_others(relations: Sequence[Relation], verb: str) -> None:
+    """Refuses what is no relation."""
+    for relation in relations:
+        if not isinstance(relation, Relation):
+            raise LowwaterError(f"{verb} takes streams, as lw.stream() makes them, not {type(relation).__name__}.")
 
 
 def _with_side(relations: Sequence[Relation], side: str, on: Any, within: Any, how: str, **options: Any) -> Relation:

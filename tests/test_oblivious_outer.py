@@ -94,3 +94,24 @@ def test_rows_stay_if_the_multiplicity_of_one_stream_is_not_known() -> None:
     query.push(tables["a"], "a")
     query.push(tables["b"], "b")
     assert sum(join.rows for join in operators(query)) == 4
+
+
+def with_own_names(how: str) -> lw.Relation:
+    """A join whose inputs name their key columns differently, so that rows alone lack those of the other side."""
+    a = pa.table({"t": [1, 2, 3, 4], "k": ["a", "b", "c", "d"]})
+    b = pa.table({"u": [1, 2, 5, 6, 7, 8, 9], "k2": ["a", "x", "y", "z", "w", "v", "q"]})
+    sides = [lw.stream(a, name="a", progress="t", disorder=0), lw.stream(b, name="b", progress="u", disorder=0)]
+    return lw.oblivious_join(sides, on=[("t", "u"), ("k", "k2")], how=how)
+
+
+@pytest.mark.parametrize(("how", "lacked"), [("left", "u"), ("right", "t"), ("full", "t"), ("full", "u")])
+def test_windows_over_a_time_that_rows_alone_lack_are_refused(how: str, lacked: str) -> None:
+    with pytest.raises(lw.LowwaterError, match=f"have no '{lacked}' for windows to be over"):
+        with_own_names(how).window(100, over=lacked).agg(n=lw.count())
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_rows_alone_of_all_shards_meet_in_one_group(shards: int) -> None:
+    """They are in the shards of their own keys, and the key of the other side is null in all of them."""
+    counts = with_own_names("right").window(100, over="u").group_by("k").agg(n=lw.count())
+    assert sorted(counts.collect(shards=shards)["n"].to_pylist()) == [1, 6]

@@ -16,7 +16,7 @@ from lowwater.generate.scrambled import Spell, scrambled
 from lowwater.joins.mjoin import MJoin
 from lowwater.joins.strategy import STRATEGIES
 from lowwater.model.scrambling import Scrambling
-from tests.soak import examples
+from tests.soak import examples, sampled
 from tests.test_oblivious import counted, equijoin, feed, named, operators, paper, streams
 
 every = pytest.mark.parametrize("strategy", list(STRATEGIES))
@@ -107,14 +107,14 @@ def test_half_of_the_memory_loses_nothing_if_lag_is_the_cause(shards: int) -> No
 
 
 @every
-@pytest.mark.parametrize("shards", [1, 3])
-def test_paper_workload_is_complete_under_every_strategy(strategy: str, shards: int) -> None:
-    tables, arrival = paper(3, 60)
+@pytest.mark.parametrize(("shards", "seconds"), [(1, 60), (3, 30)])
+def test_paper_workload_is_complete_under_every_strategy(strategy: str, shards: int, seconds: int) -> None:
+    tables, arrival = paper(3, seconds)
     expect = {n: lw.expect(scrambling=k, multiplicity=2) for n, k in {"a": 500, "b": 200, "c": 50}.items()}
     query = lw.oblivious_join(streams(tables), on="t", expect=expect, strategy=strategy, ahead=50).start(shards=shards)
     feed(tables, arrival, query, 1.0, lambda: None)
     query.finish()
-    assert query.result().num_rows == 60 * 50 // 2 * 8
+    assert query.result().num_rows == seconds * 50 // 2 * 8
     assert query.metrics().late_rows == 0
 
 
@@ -140,7 +140,7 @@ def test_results_of_a_join_that_sorts_first_come_in_order() -> None:
     assert all(one <= other for one, other in pairwise(values))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampled(range(3), 1))
 @pytest.mark.parametrize("shards", [1, 2])
 def test_too_little_memory_loses_rows_that_are_counted_and_estimated(seed: int, shards: int) -> None:
     tables, arrival = paper(seed, 60)

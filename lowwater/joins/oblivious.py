@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.keyed import Ints, Keyed
+from lowwater.joins.matching import MatchingSpec
 from lowwater.joins.mjoin import AHEAD, MJoin
 from lowwater.joins.oblivious_cost import Characteristics, Expected, buffer, memory
 from lowwater.joins.part import INDEX
@@ -17,13 +18,12 @@ from lowwater.joins.positioned import PLACE, Positioned, laid
 from lowwater.joins.spec import WindowJoin
 from lowwater.joins.strategy import PLAIN, Strategy
 from lowwater.joins.streams import MARGIN
-from lowwater.joins.window_join import pinned_columns, sorted_by
 from lowwater.model.monitors import Summary
 from lowwater.model.routing import route as routed
 from lowwater.model.words import listed, rows
 from lowwater.operators.base import Message, Operator
 from lowwater.operators.layout import Laying, Layout, Tables
-from lowwater.operators.spec import Need, OperatorSpec
+from lowwater.operators.spec import Need
 from lowwater.state.store import Store
 
 SUMMARY, NULLS = "of the run ", "rows without a key"
@@ -93,7 +93,7 @@ class PositionedLaying(Laying):
 
 
 @dataclass(frozen=True)
-class ObliviousSpec(OperatorSpec):
+class ObliviousSpec(MatchingSpec):
     """A join without windows. `expected` has the characteristics of each input, None where they are monitored."""
 
     loses: ClassVar[bool] = True
@@ -108,14 +108,6 @@ class ObliviousSpec(OperatorSpec):
     """The strategy that the user asks for; None: the cost model chooses if there is a memory limit."""
     ahead: int | None = None
     name = "MJoin"
-
-    @property
-    def ports(self) -> int:  # type: ignore[override]
-        return len(self.what.sides)
-
-    @property
-    def result(self) -> pa.Schema:
-        return self.what.result_schema()
 
     def need(self, port: int) -> Need:
         return Need(self.what.sides[port].on, facts="positions count the rows of all shards")
@@ -134,24 +126,6 @@ class ObliviousSpec(OperatorSpec):
             shards=shards,
             store=store,
         )
-
-    def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
-        """The routing columns under the names of the results."""
-        first, on = routes[0], self.what.sides[0].on
-        if not first:
-            return first
-        names = tuple(self.what.keys[on.index(name)] for name in first)
-        return names if set(names) <= set(self.result.names) else None
-
-    def choice(self) -> dict[str, Any]:
-        return {"kept": [list(columns) for columns in self.kept]}
-
-    def as_pinned(self, choice: Mapping[str, Any]) -> ObliviousSpec:
-        return replace(self, kept=pinned_columns(self.what, self.kept, choice))
-
-    @property
-    def order(self) -> list[tuple[str, str]]:
-        return sorted_by(self.what)
 
     @property
     def title(self) -> str:

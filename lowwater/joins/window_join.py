@@ -7,23 +7,21 @@ count   tuple-count join: counts rows in order of time, once they are final
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from lowwater.errors import CheckpointMismatch
 from lowwater.joins.count_join import CountJoin
 from lowwater.joins.layout import KeyedLayout
+from lowwater.joins.matching import MatchingSpec
 from lowwater.joins.oa_join import OAJoin
 from lowwater.joins.pwjoin import PWJoin
 from lowwater.joins.spec import WindowJoin
 from lowwater.model.words import length, listed, rows
 from lowwater.operators.base import Operator
 from lowwater.operators.layout import Layout, RowLayout
-from lowwater.operators.spec import Need, OperatorSpec
+from lowwater.operators.spec import Need
 from lowwater.state.store import Store
 from lowwater.windows.describe import describe
 
@@ -31,7 +29,7 @@ NAMES = {"oa": "OA-Join", "pw": "PWJoin", "count": "Tuple-count join"}
 
 
 @dataclass(frozen=True)
-class JoinSpec(OperatorSpec):
+class JoinSpec(MatchingSpec):
     """A join under a tactic. See the module text."""
 
     what: WindowJoin
@@ -49,16 +47,8 @@ class JoinSpec(OperatorSpec):
     """The state that the rates of the sides let expect, in words, where rates are known."""
 
     @property
-    def ports(self) -> int:  # type: ignore[override]
-        return len(self.what.sides)
-
-    @property
     def name(self) -> str:
         return NAMES[self.tactic]
-
-    @property
-    def result(self) -> pa.Schema:
-        return self.what.result_schema()
 
     def need(self, port: int) -> Need:
         if self._counts_all:
@@ -81,27 +71,8 @@ class JoinSpec(OperatorSpec):
         kind = PWJoin if self.tactic == "pw" else OAJoin
         return kind(self.what, joint=self.joint, extremes=self.extremes, store=store)
 
-    def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
-        """The routing columns under the names of the results; None if rows without a partner lack these columns."""
-        first, on = routes[0], self.what.sides[0].on
-        if not first:
-            return first
-        places = [on.index(name) for name in first]
-        named_twice = any(len({side.on[place] for side in self.what.sides}) > 1 for place in places)
-        if self.what.how in ("right", "full") and named_twice:
-            return None
-        names = tuple(self.what.keys[place] for place in places)
-        return names if set(names) <= set(self.result.names) else None
-
     def choice(self) -> dict[str, Any]:
-        return {"tactic": self.tactic, "kept": [list(columns) for columns in self.kept]}
-
-    def as_pinned(self, choice: Mapping[str, Any]) -> JoinSpec:
-        return replace(self, kept=pinned_columns(self.what, self.kept, choice))
-
-    @property
-    def order(self) -> list[tuple[str, str]]:
-        return sorted_by(self.what)
+        return {"tactic": self.tactic, **super().choice()}
 
     @property
     def title(self) -> str:
@@ -126,26 +97,6 @@ class JoinSpec(OperatorSpec):
         return (
             "one shard, since rows of all keys are counted together" if self._counts_all else "the shard of their key"
         )
-
-
-def pinned_columns(
-    what: WindowJoin, kept: Sequence[Sequence[str]], choice: Mapping[str, Any]
-) -> tuple[tuple[str, ...], ...]:
-    """The columns of each side that a checkpoint keeps. Refuses a query that reads other columns."""
-    pinned = tuple(tuple(columns) for columns in choice["kept"])
-    for side, old, new, read in zip(what.sides, pinned, kept, what.reads(), strict=True):
-        if not read <= set(old) <= set(new):
-            raise CheckpointMismatch(
-                f"This checkpoint keeps the columns {listed(old)} of {side.name!r}, but the query now reads "
-                f"{listed(new)}; use a new checkpoint directory, or read the columns that it was made with."
-            )
-    return pinned
-
-
-def sorted_by(what: WindowJoin) -> list[tuple[str, str]]:
-    """The order of finite results: by times, then by key."""
-    known = what.result_schema().names
-    return [(name, "ascending") for name in dict.fromkeys([*what.times, *what.keys]) if name in known]
 
 
 def _on(what: WindowJoin) -> str:

@@ -151,6 +151,11 @@ class Plan:
         return 1 + max(placed.stage for placed in self.operators)
 
     @property
+    def shares(self) -> bool:
+        """Whether several operators read the results of one."""
+        return len({edge.source for edge in self.edges}) < len(self.edges)
+
+    @property
     def result_schema(self) -> pa.Schema:
         return self.result
 
@@ -226,6 +231,7 @@ class Plan:
         return {
             "version": VERSION,
             "whole": self.late,
+            **({"shared": True} if self.shares else {}),
             "operators": [
                 {
                     "label": placed.label,

@@ -25,7 +25,7 @@ class Described:
     """A node of a described plan."""
 
     kind: str
-    """operator, step or input"""
+    """operator, step, input, or `again`: an operator whose results are read twice, where it is described already"""
     title: str
     lines: tuple[tuple[str, str], ...] = ()
     """Pairs of a word and a text, such as ("state", "at most 2 rows")."""
@@ -56,7 +56,7 @@ class Described:
 
 def describe(plan: Plan) -> Described:
     """The tree of a plan, with the reason, the partitioning and the bound of each operator."""
-    return _by_spark(plan.outside, _operator(plan, plan.root, follower=None))
+    return _by_spark(plan.outside, _operator(plan, plan.root, None, set()))
 
 
 def _by_spark(steps: Sequence[object], below: Described) -> Described:
@@ -65,8 +65,13 @@ def _by_spark(steps: Sequence[object], below: Described) -> Described:
     return below
 
 
-def _operator(plan: Plan, number: int, follower: Edge | None) -> Described:
+def _operator(plan: Plan, number: int, follower: Edge | None, known: set[int]) -> Described:
+    """An operator and all below it. `known` are the operators that are described already."""
     placed = plan.operators[number]
+    if number in known:
+        facts = {"operator": placed.label, "number": number}
+        return Described("again", f"{placed.label}, as above", facts=facts)
+    known.add(number)
     words = [*placed.spec.lines(), *_output(placed, follower), *_stage(plan, number)]
     all_fed: list[Entry | Edge] = [*plan.entries, *plan.edges]
     fed = [e for e in all_fed if e.operator == number or _read_through_union(plan, e, number)]
@@ -78,7 +83,7 @@ def _operator(plan: Plan, number: int, follower: Edge | None) -> Described:
     for port in range(placed.spec.ports):
         for edge in plan.edges:
             if (edge.operator, edge.port) == (number, port):
-                below.append(_by_spark(edge.outside, _operator(plan, edge.source, edge)))
+                below.append(_by_spark(edge.outside, _operator(plan, edge.source, edge, known)))
         below += [_entry(plan, entry) for entry in plan.entries if (entry.operator, entry.port) == (number, port)]
     return Described("operator", placed.spec.title, tuple(words), tuple(below), number, _facts(plan, number, words))
 

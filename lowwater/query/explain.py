@@ -12,7 +12,7 @@ from lowwater.query.described import Described
 
 WIDTH = 60
 """Letters per line of a box."""
-COLOURS = {"operator": "#dbe9f6", "step": "#f2f2f2", "input": "#e2f0d9"}
+COLOURS = {"operator": "#dbe9f6", "step": "#f2f2f2", "input": "#e2f0d9", "again": "#dbe9f6"}
 """Boxes by kind of node, in DOT and in pictures."""
 
 

@@ -1,5 +1,7 @@
 """The planner: from a logical tree to operators in stages. It places one operator per node, inputs first.
 
+A node that several others read has one operator too: its results go to all of them.
+
 where a node runs     row-wise steps over a scan run where rows are read; all others are operators
 which stage           that of its inputs, if their rows lie as it needs them; else a stage later (stages.py)
 how it is done        the node makes the spec of its operator, with the reason and the bound, or refuses
@@ -24,7 +26,7 @@ from lowwater.query.logical.node import Node, Stateful
 from lowwater.query.logical.scan import Rowwise, Scan, meaning, reading, scan_like
 from lowwater.query.logical.union import Union
 from lowwater.query.outside import only_outside, refuse_outside
-from lowwater.query.rules import rewritten
+from lowwater.query.rules import copied, rewritten
 from lowwater.query.stages import Arrival, Placement, pinned_placement, placement
 
 
@@ -53,7 +55,8 @@ def plan(root: Node, late: bool = True, pinned: Mapping[str, Any] | None = None)
             node.spec()
     text = json.dumps(meaning(root), default=str)
     whole = late if pinned is None else bool(pinned["whole"])  # state may hold columns that only the late output reads
-    return Planning(pinned).planned(rewritten(root, whole), root, text, whole)
+    once = pinned is None or bool(pinned.get("shared"))  # else each use of a result has an operator with its own state
+    return Planning(pinned).planned(rewritten(root if once else copied(root), whole), root, text, whole)
 
 
 class Planning:
@@ -63,10 +66,11 @@ class Planning:
         self._pinned = pinned
         self._inputs: list[Input] = []
         self._frames: list[Frame] = []
-        self._nodes: list[Node] = []
         self._entries: list[Entry] = []
         self._operators: list[Placed] = []
         self._edges: list[Edge] = []
+        self._placed: dict[int, Arrival] = {}
+        """The nodes that are placed already, by their identity: what is used twice is computed once."""
 
     def planned(self, tree: Node, root: Node, text: str, late: bool) -> Planned:
         arrival = self._place(tree)
@@ -96,6 +100,11 @@ class Planning:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def _place(self, node: Node) -> Arrival:
+        if id(node) not in self._placed:
+            self._placed[id(node)] = self._arrival(node)
+        return self._placed[id(node)]
+
+    def _arrival(self, node: Node) -> Arrival:
         if scan_like(node):
             return self._scan(node)
         if isinstance(node, Union):
@@ -122,13 +131,10 @@ class Planning:
         if all(known is not declared for known in self._inputs):
             refuse_name(declared, self._inputs)
             self._inputs.append(declared)
-        same = [i for i, known in enumerate(self._nodes) if known is node]
-        if not same:
-            self._nodes.append(node)
-            self._frames.append(found.frame)
+        self._frames.append(found.frame)
         entry = Entry(
             input=next(i for i, known in enumerate(self._inputs) if known is declared),
-            frame=same[0] if same else len(self._frames) - 1,
+            frame=len(self._frames) - 1,
             schema=found.frame.schema,
             marked=found.marked,
             ends=found.ends,

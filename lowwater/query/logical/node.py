@@ -46,7 +46,10 @@ class Node(ABC):
         return [set(one.schema.names) for one in self.inputs]
 
     def narrowed(self, needed: Set[str]) -> Node:
-        """The same node without what nobody reads, if only `needed` of its columns are read. By default the same."""
+        """The same node without what nobody reads, if only `needed` of its columns are read. By default the same.
+
+        A step that adds only what nobody reads returns its input.
+        """
         return self
 
     def spec(self) -> OperatorSpec:
@@ -61,15 +64,21 @@ class Node(ABC):
         return {}
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it, inputs first."""
-        for node in self.inputs:
-            yield from node.walk()
-        yield self
+        """This node and all below it, each once, inputs first."""
+        return _inputs_first(self, set())
 
     @cached_property
     def backend(self) -> Backend:
         """The backend that the inputs belong to."""
         return self.inputs[0].backend
+
+
+def _inputs_first(node: Node, seen: set[int]) -> Iterator[Node]:
+    seen.add(id(node))
+    for one in node.inputs:
+        if id(one) not in seen:
+            yield from _inputs_first(one, seen)
+    yield node
 
 
 @dataclass(frozen=True, eq=False)

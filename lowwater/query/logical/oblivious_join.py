@@ -17,6 +17,7 @@ from lowwater.joins.strategy import STRATEGIES
 from lowwater.model.properties import Progressing, Properties
 from lowwater.query.joining import refuse_names
 from lowwater.query.logical.node import Node, Stateful
+from lowwater.query.promises import missing
 from lowwater.query.refuse import refuse_key, refuse_revisions
 
 VERB = "oblivious_join()"
@@ -77,7 +78,7 @@ class ObliviousJoin(Stateful):
         silent = next((n.properties.silent for n, one in zip(self.inputs, own, strict=True) if one is None), None)
         return Properties(
             what.result_schema(),
-            tuple(Progressing(name, behind) for name in names) if None not in own else (),
+            tuple(Progressing(name, behind, name in missing(what)) for name in names) if None not in own else (),
             apart=True,
             silent=silent,
             derived=True,

@@ -126,7 +126,7 @@ class Derive(Rowwise):
 
     def narrowed(self, needed: Set[str]) -> Node:
         """A column that nobody reads is not computed."""
-        return self if self.name in needed else self.of.narrowed(needed)
+        return self if self.name in needed else self.of
 
     def reads(self, needed: Set[str]) -> Sequence[Set[str]]:
         together = set() if self._extreme is None else {self._extreme[0]}

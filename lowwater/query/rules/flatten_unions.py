@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from lowwater.query.logical import Node, Union
+from lowwater.query.rules.bottom_up import bottom_up
 
 
-def flatten_unions(node: Node) -> Node:
-    inputs = [flatten_unions(one) for one in node.inputs]
-    if isinstance(node, Union):
-        inputs = [below for one in inputs for below in (one.inputs if isinstance(one, Union) else (one,))]
-    return node.over(*inputs) if inputs else node
+def flatten_unions(root: Node) -> Node:
+    return bottom_up(root, _flat)
+
+
+def _flat(node: Node) -> Node:
+    if not isinstance(node, Union) or not any(isinstance(one, Union) for one in node.inputs):
+        return node
+    return node.over(*(below for one in node.inputs for below in (one.inputs if isinstance(one, Union) else (one,))))

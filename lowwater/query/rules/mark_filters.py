@@ -9,23 +9,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lowwater.query.logical import Derive, Filter, Mark, Node, Rowwise, scan_like
+from lowwater.query.logical import Derive, Filter, Mark, Node, scan_like
+from lowwater.query.rules.bottom_up import bottom_up
 
 
-def mark_filters(node: Node) -> Node:
-    if scan_like(node):
-        return _marked(node)[0]
-    inputs = [mark_filters(one) for one in node.inputs]
-    return node.over(*inputs) if inputs else node
+def mark_filters(root: Node) -> Node:
+    return bottom_up(root, _marked)
 
 
-def _marked(node: Node) -> tuple[Node, bool]:
-    """The steps over a scan, and whether one of them has marked rows."""
-    if not isinstance(node, Rowwise):
-        return node, False
-    below, marks = _marked(node.of)
+def _marked(node: Node) -> Node:
+    if not isinstance(node, Filter | Derive) or not scan_like(node):
+        return node
+    marks = any(isinstance(below, Mark) for below in node.of.walk())
     if isinstance(node, Filter):
-        return Mark(below, node.condition, marks), True
-    if isinstance(node, Derive) and marks:
-        return replace(node, of=below, guarded=True), True
-    return node.over(below), marks
+        return Mark(node.of, node.condition, marks)
+    return replace(node, guarded=True) if marks else node

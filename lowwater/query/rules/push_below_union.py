@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from lowwater.query.logical import Map, Node, Project, Rowwise, Union
+from lowwater.query.rules.bottom_up import bottom_up
 
 
-def push_below_union(node: Node) -> Node:
-    inputs = [push_below_union(one) for one in node.inputs]
-    if isinstance(node, Rowwise) and isinstance(inputs[0], Union):
-        below = inputs[0]
-        members = [_in_order(one, below) if isinstance(node, Map) else one for one in below.inputs]
-        return Union(tuple(push_below_union(node.over(one)) for one in members))
-    return node.over(*inputs) if inputs else node
+def push_below_union(root: Node) -> Node:
+    return bottom_up(root, _pushed)
+
+
+def _pushed(node: Node) -> Node:
+    if not isinstance(node, Rowwise) or not isinstance(node.of, Union):
+        return node
+    below = node.of
+    alike = {id(one): _in_order(one, below) if isinstance(node, Map) else one for one in below.inputs}
+    pushed = {one: _pushed(node.over(member)) for one, member in alike.items()}
+    return Union(tuple(pushed[id(one)] for one in below.inputs))
 
 
 def _in_order(member: Node, union: Union) -> Node:
