@@ -37,7 +37,7 @@ from lowwater.query.described import describe
 from lowwater.query.explain import explained
 from lowwater.query.frame import RowFunction
 from lowwater.query.join_options import joined
-from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Project, Union
+from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Order, Project, Union
 from lowwater.query.measured import disorder_report
 from lowwater.query.oblivious_options import measured_key, oblivious
 from lowwater.query.planner import Planned, plan
@@ -148,6 +148,14 @@ class Relation:
         if length < 0:
             raise BadWindow("drop_duplicates(within=) must not be negative.")
         return self._of(Distinct(self.node, columns, time, length))
+
+    def in_order(self, over: str | None = None) -> Relation:
+        """The same rows in order of a time, from the first result to the last. Rows of one time come by their values.
+
+        `over` names another time than the default one. All rows go through one shard, and wait there until progress
+        has passed them.
+        """
+        return self._of(Order(self.node, time_of(self.node.properties, over, "Rows would not leave")))
 
     # -- windows and groups ----------------------------------------------------------------------------------------
 
