@@ -29,7 +29,7 @@ from lowwater.model.ticks import Length, Ticks
 from lowwater.plan.inputs import Ends
 from lowwater.query.frame import RowFunction
 from lowwater.query.join_options import joined
-from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Project, Union
+from lowwater.query.logical import Derive, Distinct, Ending, Filter, Map, Node, Order, Project, Union
 from lowwater.query.measured import disorder_report
 from lowwater.query.oblivious_options import measured_key, oblivious
 from lowwater.query.refuse import refuse_time
@@ -128,6 +128,14 @@ class Relation(Runnable):
             )
         length = 0 if within is None else ticks.not_negative(within, "drop_duplicates(within=)")
         return self._of(Distinct(self.node, columns, time, length))
+
+    def in_order(self, over: str | None = None) -> Relation:
+        """The same rows in order of a time, from the first result to the last. Rows of one time come by their values.
+
+        `over` names another time than the default one. All rows go through one shard, and wait there until progress
+        has passed them.
+        """
+        return self._of(Order(self.node, time_of(self.node.properties, over, "Rows would not leave")))
 
     # -- windows and groups ----------------------------------------------------------------------------------------
 

@@ -133,7 +133,7 @@ BAD = {
     "SELECT count(*) [RANGE 3 foo] FROM Main": (1, 26, "in the window"),
     "SELECT count(*) [RANGE 0 minutes] FROM Main": (1, None, "must be greater than zero"),
     "SELECT ts FROM Main ORDER BY ts": (1, None, "ORDER BY stands in OVER"),
-    "SELECT ts FROM Main ORDERED": (1, None, "does not exist yet"),
+    "SELECT ts, ip FROM Main ORDERED BY ip": (1, 36, "a column that progresses (ts), not of 'ip'"),
     "SELECT ts FROM Main LIMIT 3": (1, None, "LIMIT"),
     "SELECT ip FROM Main, Back [RANGE 1 minute] WHERE Main.len = Back.len": (1, 8, "ambiguous"),
     "SELECT * FROM Main, Back [RANGE 1 minute]": (1, None, "has no key"),

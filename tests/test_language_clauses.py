@@ -107,13 +107,23 @@ WINDOWS: dict[str, Callable[[], lw.Relation]] = {
     f"FROM (SELECT ip, count(*) {MINUTE} AS n FROM Main GROUP BY ip) q": lambda: (
         minutes().named("q").over("ip", rows=(1, 1)).agg(s=lw.sum("n"))
     ),
-    # EMIT
+    # EMIT and ORDERED
     f"SELECT count(*) {MINUTE} AS n FROM Main EMIT FLUSH SLOW(1000), STRATEGY panes, LATE drop": lambda: (
         Main.window("1 minute").emit(flush=lw.slow_flush(1000))
         .agg(n=lw.count(), strategy="panes", late="drop").select(*N)
     ),
     f"SELECT count(*) {MINUTE} AS n FROM Main EMIT FLUSH LAZY(4)": lambda: (
         total(Main.window("1 minute").emit(flush=lw.lazy_flush(4)))
+    ),
+    f"SELECT ip, count(*) {MINUTE} AS n FROM Main GROUP BY ip ORDERED": lambda: minutes().in_order(),
+    f"SELECT ip, count(*) {MINUTE} AS n FROM Main GROUP BY ip ORDERED BY Window_Start": lambda: (
+        minutes().in_order("window_start")
+    ),
+    "SELECT ts, ip FROM Main UNION ALL SELECT ts, ip FROM Back ORDERED BY ts": lambda: (
+        Main.select("ts", "ip").union(Back.select("ts", "ip")).in_order("ts")
+    ),
+    "SELECT ts, ip FROM Main UNION ALL (SELECT ts, ip FROM Back ORDERED)": lambda: (
+        Main.select("ts", "ip").union(Back.select("ts", "ip").in_order())
     ),
 }  # fmt: skip
 SETS: dict[str, Callable[[], lw.Relation]] = {
@@ -126,6 +136,13 @@ SETS: dict[str, Callable[[], lw.Relation]] = {
     ),
     "SELECT * FROM (SELECT ts, ip FROM Main WHERE len > 1) AS s WHERE ip = 'a'": lambda: (
         Main.where("len > 1").select("ts", "ip").named("s").where("ip = 'a'")
+    ),
+    f"WITH a (s, e, who, many) AS (SELECT ip, count(*) {MINUTE} AS n FROM Main GROUP BY ip) SELECT * FROM a": lambda: (
+        minutes().with_column("s", "window_start").with_column("e", "window_end").with_column("who", "ip")
+        .with_column("many", "n").select("s", "e", "who", "many").named("a")
+    ),
+    "SELECT * FROM (SELECT ts, ip FROM Main) AS q (ts, who)": lambda: (
+        Main.select("ts", "ip").with_column("who", "ip").select("ts", "who").named("q")
     ),
     "WITH a AS (SELECT * FROM Main WHERE len > 1), b AS (SELECT ts, ip FROM A) SELECT * FROM b": lambda: (
         Main.where("len > 1").named("a").select("ts", "ip").named("b")
@@ -217,7 +234,14 @@ REFUSED = {
     "SELECT count(*) [RANGE 1 minute], sum(len) [RANGE 2 minutes] FROM Main": "two windows",
     "SELECT count(*) [RANGE 1 month] FROM Main": "months and years",
     "SELECT count(*) FROM HOP(TABLE Main, DESCRIPTOR(ts), GAP => INTERVAL 1 MINUTE) GROUP BY window_start": "SLIDE",
-    "SELECT *, row_number() OVER (ORDER BY ts) AS n FROM Main": "none; write one",
+    "SELECT *, row_number() OVER (ORDER BY ts) AS n FROM Main": "no aggregate row_number(); write count(*) OVER",
+    "SELECT *, lag(len) OVER (ORDER BY ts) AS n FROM Main": "no aggregate lag()",
+    "SELECT *, max(len) OVER (ORDER BY ts ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) AS n FROM Main": "FOLLOWING",
+    "SELECT count_if(len > 5) [RANGE 1 minute] FROM Main": "write count(*) FILTER (WHERE ...)",
+    "SELECT any_value(len) AS a FROM Main [RANGE 1 minute]": "no aggregate any_value(); write min(x)",
+    "SELECT window(ts, '1 minute') AS w, count(*) AS n FROM Main GROUP BY window(ts, '1 minute')": "two columns",
+    "SELECT * FROM (SELECT ts, ip FROM Main) AS s (ts)": "1 names for 2 columns",
+    "SELECT * FROM (Main UNION Back) AS s (ts, a, b, c)": "write AS in a sub-query",
     "SELECT *, sum(len) OVER (ORDER BY ts DESC) AS n FROM Main": "ORDER BY ts",
     "SELECT * EXCEPT (foo) FROM Main": "no column 'foo'",
     "SELECT DISTINCT ON (ip) ts FROM Main": "DISTINCT ON",

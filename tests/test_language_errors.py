@@ -59,7 +59,8 @@ def test_an_error_about_a_part_that_the_parser_adds_points_into_its_statement() 
 @pytest.mark.parametrize(
     ("text", "column", "words"),
     [
-        ("SELECT count(*) [RANGE 1 minute] FROM Main ORDERED BY ts", 44, "ORDERED needs an operator"),
+        ("SELECT count(*) [RANGE 1 minute] FROM Main ORDERED BY ts", 55, "no column 'ts'"),
+        ("SELECT count(*) [RANGE 1 minute] FROM Main EMIT EARLY ORDERED", 55, "ORDERED cannot follow"),
         ("SELECT ts FROM Main EMIT EARLY", 21, "EMIT is for windows"),
         ("(SELECT ts FROM Main) UNION ALL (SELECT ts FROM Back) EMIT EARLY", 55, "EMIT belongs to one SELECT"),
         ("SELECT * FROM Main m [RANGE 1 minute], Back b WHERE m.ip = b.ip WINDOW 1 min", 65, "leave one of them out"),

@@ -33,7 +33,7 @@ class Grammar:
         text = self.rng.choice([*rules, self.union, self.sliding, self.again])(depth)
         if self.rng.random() < 0.08:
             text = f"WITH q AS ({text}) SELECT * FROM q"
-        return text
+        return f"{text} ORDERED" if random.Random(text).random() < 0.08 else text
 
     def union(self, depth: int) -> str:
         between = self.rng.choice(["UNION ALL", "UNION", "UNION DISTINCT"])

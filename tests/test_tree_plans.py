@@ -81,6 +81,7 @@ QUERIES: dict[str, Callable[[], lw.Relation]] = {
         per_minute().where("n > 100").session("5 minutes").group_by("ip").agg(most=lw.max("n"))
     ),
     "over_counts": lambda: per_minute().over("ip", rows=(5, 0)).agg(mean=lw.avg("n")),
+    "counts_in_order": lambda: per_minute().where("n > 10").in_order(),
     "having_twice": lambda: (
         per_minute()
         .where("n > 10")

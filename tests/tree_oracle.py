@@ -6,6 +6,7 @@ joins are those of tests/oracle.py and tests/join_oracle.py. Rows that come late
     Filter, Derive   lowwater.expressions, which is compared with Spark elsewhere
     Union            rows in order of arrival, where the inputs have one
     Distinct         rows of a key in order of (time, values): a row survives if no survivor is at most `within` older
+    Order            rows by (time, values)
     Aggregate        with wid, window_start, window_end and window_time, the last tick inside the window
     GroupBy          every combination of the groups that occurs
     Join             pairs, and rows that stay alone
@@ -43,6 +44,7 @@ from lowwater.query.logical import (
     Map,
     Mark,
     Node,
+    Order,
     Project,
     Scan,
     Union,
@@ -174,6 +176,10 @@ def distinct(node: Distinct, of: Arrived) -> Arrived:
             last[key] = row[AT]
             survivors.append(i)
     return Arrived(of.table.take(pa.array(survivors, pa.int64())).select(node.schema.names), None)
+
+
+def ordered(node: Order, of: Arrived) -> Arrived:
+    return Arrived(of.table.take(pa.array([i for i, _ in in_time_order(of.table, node.time)], pa.int64())), None)
 
 
 def in_time_order(table: pa.Table, time: str) -> list[tuple[int, Row]]:
@@ -361,6 +367,7 @@ RULES: dict[type[Node], Callable[..., Arrived]] = {
     Ending: without_marks,
     Union: united,
     Distinct: distinct,
+    Order: ordered,
     Aggregate: windowed,
     GroupBy: grouped,
     Join: joined,

@@ -248,7 +248,15 @@ class Drawing:
     def rows(self, relation: lw.Relation) -> lw.Relation:
         for _ in range(self.rng.choice([0, 0, 0, 1, 1, 2])):
             relation = self.rng.choice([self.where, self.with_column, self.shift, self.select, self.apply])(relation)
-        return relation
+        return self.in_order(relation)
+
+    def in_order(self, relation: lw.Relation) -> lw.Relation:
+        """Few relations are put in order. The draws are its own, so that the shapes of trees stay as they are."""
+        own = random.Random(f"{self.named} {self.turn} {relation.schema.names}")
+        times = self.times(relation)
+        if own.random() > 0.06 or not times:
+            return relation
+        return relation.in_order(own.choice([None, *times]))
 
     def where(self, relation: lw.Relation) -> lw.Relation:
         numbers, texts = self.columns(relation, pa.int64()), self.columns(relation, pa.string())

@@ -31,11 +31,24 @@ OWN: dict[str, Callable[..., Aggregate]] = {
     "center_of_mass": aggregates.center_of_mass,
 }
 """lowwater's own aggregates. `first` and `last` are by time, not by arrival as in Spark."""
+INSTEAD = {
+    "any_value": "min(x), or first(x) for the one with the smallest time",
+    "first_value": "first(x), the one with the smallest time",
+    "last_value": "last(x), the one with the largest time",
+    "array_agg": "collect_list(x)",
+    "count_if": "count(*) FILTER (WHERE ...)",
+    **dict.fromkeys(("bool_or", "some"), "count(*) FILTER (WHERE ...) > 0"),
+    **dict.fromkeys(("bool_and", "every"), "count(*) FILTER (WHERE NOT ...) = 0"),
+    **dict.fromkeys(("string_agg", "listagg"), "collect_list(x), and array_join behind it"),
+    **dict.fromkeys(("row_number", "rank", "dense_rank"), "count(*) OVER (... ROWS UNBOUNDED PRECEDING)"),
+    **dict.fromkeys(("lag", "lead"), "an aggregate over the rows around each row, as in OVER (... ROWS 1 PRECEDING)"),
+}
+"""Aggregates of Spark that lowwater lacks, and what to write instead."""
 KNOWN: dict[str, Callable[..., Aggregate]] = {**CALLS, **OWN}
 
 
 def is_call(tree: Any) -> bool:
-    return isinstance(tree, exp.Anonymous) and str(tree.this).lower() in KNOWN
+    return isinstance(tree, exp.Anonymous) and str(tree.this).lower() in (KNOWN | INSTEAD)
 
 
 def calls(tree: Any) -> Iterator[Any]:
@@ -109,6 +122,8 @@ class Prepared:
     def aggregate(self, tree: Any) -> Aggregate:
         call, conditions, _ = bare(tree)
         name = str(call.this).lower()
+        if name in INSTEAD:
+            raise refused(f"There is no aggregate {name}(); write {INSTEAD[name]}.", call)
         given = list(call.expressions)
         inner = next((found for one in (*given, *conditions) for found in calls(one)), None)
         if inner is not None:

@@ -11,13 +11,13 @@ from lowwater.language.aggregation import Prepared, bare, calls, key_of, name_of
 from lowwater.language.inputs import Input
 from lowwater.language.names import WINDOW, Field, Scope, Streams, about, refused, text_of
 from lowwater.language.projection import Output, outputs_of, projected
-from lowwater.language.sources import source_of
+from lowwater.language.sources import renamed, source_of
 from lowwater.relation import Relation
 
 READ = {"with_", "expressions", "from_", "joins", "where", "group", "having", "distinct", "within", "emit", "ordered"}
 READ |= {"windows", "kind", "hint"}
 NEXT = {
-    "order": "ORDER BY stands in OVER (...); results come when they are complete, so sort them where they are read.",
+    "order": "ORDER BY stands in OVER (...); write ORDERED for results in order of time, or sort where they are read.",
     "limit": "LIMIT would depend on the order of results, which has no meaning; use top_k(x, 3) in a window.",
     "laterals": "LATERAL VIEW is not defined here; make the rows before the stream.",
 }
@@ -25,20 +25,35 @@ NEXT = {
 
 def relation_of(tree: Any, streams: Streams) -> Relation:
     """The relation of a query over named streams."""
+    made, ordered = _unordered(tree, streams), _ordered(tree)
+    if ordered is None:
+        return made
+    column = ordered.this
+    over = None if column is None else Scope.of(made, made.name).column(column)
+    times = [p.attribute for p in made.node.properties.progress if p.attribute in made.schema.names]
+    if over is not None and over not in times:
+        known = " or ".join(times) or "none"
+        raise refused(f"Results are in order of a column that progresses ({known}), not of {over!r}.", column)
+    with about(ordered):
+        return made.in_order(over)
+
+
+def _ordered(tree: Any) -> trees.Ordered | None:
+    """ORDERED of a query. Behind a union it is for the whole union, though it is read with the last SELECT."""
+    own: trees.Ordered | None = tree.args.get("ordered")
+    return _ordered(tree.expression) if own is None and isinstance(tree, exp.Union) else own
+
+
+def _unordered(tree: Any, streams: Streams) -> Relation:
     with_ = tree.args.get("with_")
     if with_ is not None:
         if with_.args.get("recursive"):
             raise refused("WITH RECURSIVE is not defined here; name a query without itself.", with_)
         for one in with_.expressions:
-            streams = streams.also(one.alias, relation_of(one.this, streams))
+            streams = streams.also(one.alias, renamed(relation_of(one.this, streams), one.args.get("alias")))
     for name, sentence in NEXT.items():
         if tree.args.get(name):
             raise refused(sentence, tree.args[name] if not isinstance(tree.args[name], list) else tree.args[name][0])
-    if tree.args.get("ordered") is not None:
-        raise refused(
-            "ORDERED needs an operator that puts results in order, which does not exist yet; leave it out.",
-            tree.args["ordered"],
-        )
     if isinstance(tree, exp.Subquery):
         return relation_of(tree.this, streams)
     if isinstance(tree, exp.Union):
@@ -56,7 +71,7 @@ def relation_of(tree: Any, streams: Streams) -> Relation:
 def _union(tree: exp.Union, streams: Streams) -> Relation:
     if tree.args.get("emit") is not None:
         raise refused("EMIT belongs to one SELECT; write the union in FROM and aggregate it there.", tree.args["emit"])
-    left, right = relation_of(tree.this, streams), relation_of(tree.expression, streams)
+    left, right = relation_of(tree.this, streams), _unordered(tree.expression, streams)
     names, others = left.schema.names, right.schema.names
     if len(names) != len(others):
         raise refused(f"UNION has {len(names)} columns on the left and {len(others)} on the right.", tree.expression)
@@ -158,6 +173,8 @@ def _aggregated(tree: exp.Select, source: Input, found: list[Any], having: Any) 
 
 def _refuse_ungrouped(tree: Any, after: Scope, before: Scope) -> None:
     """Refuses a column of the rows that is neither grouped by nor aggregated, as Spark does."""
+    if windows.is_function(tree.unalias()) and tree.unalias() is not tree:
+        raise refused("A window is two columns; write window.start and window.end, each with its name.", tree)
     for column in tree.find_all(exp.Column):
         known = after.find(column) or column.name.lower() in {name.lower() for name in after.relation.schema.names}
         if before.find(column) and not known:

@@ -10,7 +10,8 @@ from sqlglot import exp
 from lowwater.language import trees
 from lowwater.language.inputs import Input
 from lowwater.language.joining import conjuncts, joined
-from lowwater.language.names import Scope, Streams, about, refused
+from lowwater.language.names import Scope, Streams, about, identifier, refused
+from lowwater.language.projection import Output, projected
 from lowwater.relation import Relation
 
 HOW = {
@@ -139,9 +140,24 @@ def _plain(tree: Any, streams: Streams, query: Queries) -> Input:
     return found
 
 
+def renamed(relation: Relation, alias: Any) -> Relation:
+    """The relation with the names of columns that stand behind an alias, as in `AS q (a, b)`."""
+    named = [] if alias is None else alias.args.get("columns") or []
+    if not named:
+        return relation
+    known = relation.schema.names
+    if len(named) != len(known):
+        raise refused(f"There are {len(named)} names for {len(known)} columns: {', '.join(known)}.", named[0])
+    old = [exp.Column(this=identifier(name)) for name in known]
+    with about(named[0]):
+        return projected(relation, [Output(new.name, column) for new, column in zip(named, old, strict=True)])
+
+
 def _input(tree: Any, streams: Streams, query: Queries) -> Input:
     alias = tree.args.get("alias")
     name = alias.name if alias is not None else None
+    if alias is not None and alias.args.get("columns") and not isinstance(tree, exp.Subquery | exp.Table):
+        raise refused("Names of columns stand behind a stream or a sub-query; write AS in a sub-query.", alias)
     if isinstance(tree, trees.WindowedInput):
         inner = _input(tree.this, streams, query)
         scope = inner.scope if name is None else Scope.of(inner.scope.relation, name)
@@ -155,13 +171,13 @@ def _input(tree: Any, streams: Streams, query: Queries) -> Input:
             made = each[0].union(*each[1:])
         return Input(Scope.of(made, name or made.name))
     if isinstance(tree, exp.Subquery):
-        made = query(tree.this, streams)
+        made = renamed(query(tree.this, streams), alias)
         return Input(Scope.of(made, name or made.name))
     if isinstance(tree, exp.Table) and isinstance(tree.this, exp.Identifier):
         for part, word in (("sample", "TABLESAMPLE"), ("pivots", "PIVOT"), ("version", "a version")):
             if tree.args.get(part):
                 raise refused(f"A stream has no {word}; leave it out.", tree)
-        found = streams.named(tree)
+        found = renamed(streams.named(tree), alias)
         return Input(Scope.of(found, name or tree.name))
     if isinstance(tree, exp.Select):  # sqlglot reads FROM FROM t as FROM (SELECT * FROM t)
         raise refused("FROM stands twice; quote a column of this name, as in `from`.", tree)

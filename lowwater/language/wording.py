@@ -23,6 +23,7 @@ WORDS = {
     "disorder=": "DISORDER",
     "partition_by=": "PA",
     "group_by()": "GROUP BY",
+    "in_order()": "ORDERED",
     "distinct()": "DISTINCT",
     "select()": "SELECT",
     "with_column()": "SELECT",

@@ -35,6 +35,7 @@ from lowwater.operators.flush import Flush, lazy_flush, slow_flush
 from lowwater.operators.flushing import Flushing
 from lowwater.operators.group_by import GroupBy, Grouping
 from lowwater.operators.meld import Meld
+from lowwater.operators.order import Order
 from lowwater.operators.ordered import InOrder, Merge, Sort
 from lowwater.operators.origin import FromFirst
 from lowwater.operators.over_aggregate import OverAggregate
@@ -278,6 +279,7 @@ RECIPES = [
     Recipe("over", OverAggregate, over, frames),
     Recipe("merge of one", Merge, lambda _, store: Merge(SCHEMA, "ts", 1, store)),
     Recipe("merge of three", Merge, lambda _, store: Merge(SCHEMA, "ts", 3, store), ports=3),
+    Recipe("order", Order, lambda _, store: Order(SCHEMA, "ts", store)),
     Recipe("sort", Sort, lambda _, store: Sort(SCHEMA, "ts", slack=7, store=store)),
     Recipe("sort without slack", Sort, lambda _, store: Sort(SCHEMA, "ts", slack=0, store=store)),
     Recipe("wid", WindowAggregate, windowed(WindowPartials, True), sliding, keeping=WindowPartials, derived=ends),

@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from lowwater.backends.opened import opened
 from lowwater.backends.spark.opened import opener
 from lowwater.backends.spark.script import destination
 from lowwater.errors import LowwaterError
@@ -50,6 +51,30 @@ def test_a_query_as_a_stream_equals_its_definition(name: str, tmp_path: Path, sp
     found: Any = ds.dataset(tmp_path / "results", format="parquet").to_table(columns=expected.column_names)
     assert unlike(found.cast(expected.schema), expected) == ""
     assert query.metrics().late_rows == 0
+
+
+@pytest.mark.spark
+def test_ordered_results_come_in_order_over_all_micro_batches(tmp_path: Path, spark: Any) -> None:
+    text = (
+        "CREATE STREAM R PROGRESS ts DISORDER 3 SECONDS "
+        "FROM keyed OPTIONS (rows 600, seconds 120, keys 5, seed 2, files 4);"
+        "SELECT key, count(*) [RANGE 20 seconds, SLIDE 10 seconds] AS n FROM R GROUP BY key ORDERED"
+    )
+    (bound,) = bind(read(text), {}, opener(spark))
+    came: list[tuple[Any, ...]] = []
+    query = bound.relation.start(
+        checkpoint=str(tmp_path / "checkpoint"),
+        results=lambda rows, batch: came.extend((row.window_end, row.key, row.n) for row in rows.collect()),
+        trigger={"availableNow": True},
+        shards=3,
+    )
+    query.finish()
+    ends = [end for end, *_ in came]
+    assert ends == sorted(ends)
+    assert len(set(ends)) > 10
+    (here,) = bind(read(text), {}, opened)
+    expected = here.relation.collect().to_pylist()
+    assert [(key, n) for _, key, n in came] == [(row["key"], row["n"]) for row in expected]
 
 
 def rows(tmp_path: Path) -> str:

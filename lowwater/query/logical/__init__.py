@@ -10,6 +10,7 @@
     distinct.py   Distinct   each row once, or the first of each key
     aggregate.py  Aggregate  aggregates over windows
     group_by.py   GroupBy    aggregates without a window, closed by punctuation
+    order.py      Order      the rows in order of a time
     join.py       Join       rows of all inputs that belong together
 
 A node answers what the rest of the middle asks (node.py): its inputs, its properties (lowwater/model/properties.py),
@@ -23,6 +24,7 @@ from lowwater.query.logical.distinct import Distinct
 from lowwater.query.logical.group_by import GroupBy
 from lowwater.query.logical.join import Join
 from lowwater.query.logical.node import Node, Stateful, Unary
+from lowwater.query.logical.order import Order
 from lowwater.query.logical.rowwise import Derive, Filter, Map, Mark, Project
 from lowwater.query.logical.scan import Ending, Rowwise, Scan, meaning, scan_like
 from lowwater.query.logical.union import Union
@@ -38,6 +40,7 @@ __all__ = [
     "Map",
     "Mark",
     "Node",
+    "Order",
     "Project",
     "Rowwise",
     "Scan",
