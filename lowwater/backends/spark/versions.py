@@ -1,7 +1,7 @@
 """Spark 4.0 to 4.3: all that lowwater does differently from version to version.
 
     to_arrow_schema    takes a time zone since 4.2; before, timestamps are in UTC without being asked
-    applyInArrow       takes a function of iterators since 4.1; before, one of whole tables. Up to 4.2 it counts the
+    applyInArrow       takes a function of iterators since 4.1; before, one of whole tables. Before 4.2 it counts the
                        parameters, so that a method is none
     repartition        of the checkpoint of a stopped query, since 4.2; before, `rescale` is refused
     read.json          takes a DataFrame of texts since 4.2; before, Spark Connect infers no columns from texts
