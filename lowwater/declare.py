@@ -57,6 +57,10 @@ def open_stream(
     if how.punctuation is not None and not pa.types.is_boolean(frame.schema.field(how.punctuation.when).type):
         given = frame.schema.field(how.punctuation.when).type
         raise BadProgress(f"Punctuation column {how.punctuation.when!r} must be boolean, not {given}.")
+    if isinstance(sources, str):
+        raise BadProgress(
+            f"sources= of stream {name!r} is a list of sources, as in sources=[{sources!r}], not {sources!r}."
+        )
     if sources and source is None:
         raise BadProgress(f"sources= of stream {name!r} needs source=, the column that tells them apart.")
     if groups not in (None, "dense", "skewed"):

@@ -5,20 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from lowwater.aggregates.base import Aggregate
 from lowwater.errors import BadAggregate, BadWindow, LowwaterError
 from lowwater.model.ticks import Length, Ticks
+from lowwater.model.words import listed
 from lowwater.operators.bucket import WindowKind
 from lowwater.operators.flush import EAGER, Flush
 from lowwater.query import logical
+from lowwater.windows.describe import describe
 
 if TYPE_CHECKING:
     from lowwater.relation import Relation
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Grouped:
     """A relation with a window or groups. Without a window, punctuation proves when a group is complete."""
 
@@ -35,7 +38,7 @@ class Grouped:
 
     def group_by(self, *columns: str | Sequence[str]) -> Grouped:
         """One result per window and value of these columns. Null is a value."""
-        by = self._of._known(names(*columns), "group_by()")
+        by = self._of._named("group_by()", *columns)
         if self._partitioned:
             raise BadWindow(
                 "group_by() would split windows that rows of a partition define; name the columns in partition_by= "
@@ -61,9 +64,7 @@ class Grouped:
         ticks = Ticks(self._of.node.schema.field(self._time).type)
         lateness = self._lateness
         if allowed_lateness is not None:
-            lateness = ticks.length(allowed_lateness, "allowed_lateness")
-        if lateness < 0:
-            raise BadWindow("allowed_lateness must not be negative.")
+            lateness = ticks.not_negative(allowed_lateness, "allowed_lateness")
         early = self._early if early is None else early
         return dataclasses.replace(self, _early=early, _lateness=lateness, _flush=flush or self._flush)
 
@@ -99,6 +100,22 @@ class Grouped:
         schema = self._of.node.schema
         computed = {name: self._aggregate(name, given).spelled(schema) for name, given in aggregates.items()}
         return self._aggregated(computed, strategy, late, table)
+
+    def __repr__(self) -> str:
+        return f"<Grouped {self._of.name}: {self._shown}>"
+
+    def _repr_html_(self) -> str:
+        return f"<div><strong>{escape(self._of.name)}</strong>: {escape(self._shown)}</div>"
+
+    @property
+    def _shown(self) -> str:
+        parts = []
+        if self._window is not None and self._time is not None:
+            window = describe(self._window, Ticks(self._of.node.schema.field(self._time).type))
+            parts.append(f"{window} over {self._time}")
+        if self._groups:
+            parts.append(f"by {listed(self._groups)}")
+        return f"{', '.join(parts) or 'one group'}; agg() computes results"
 
     def _aggregate(self, name: str, given: Any) -> Aggregate:
         if isinstance(given, Aggregate):
@@ -138,6 +155,14 @@ class Grouped:
         return self._of._of(node)
 
 
-def names(*columns: str | Sequence[str]) -> tuple[str, ...]:
-    """Columns as users name them: one by one, or as a list."""
-    return tuple(name for one in columns for name in ([one] if isinstance(one, str) else one))
+def names(where: str, *columns: str | Sequence[str]) -> tuple[str, ...]:
+    """Columns as users name them: one by one, or as lists."""
+    found: list[str] = []
+    for one in columns:
+        listed = one if isinstance(one, list | tuple) else [one]
+        for name in listed:
+            if not isinstance(name, str):
+                example = f"{where}'user'" if where.endswith("=") else where.replace("()", "('user')")
+                raise LowwaterError(f"{where} takes the names of columns, as in {example}, not {name!r}.")
+            found.append(name)
+    return tuple(found)

@@ -44,6 +44,12 @@ class InputDisorder:
     """The largest lateness in ticks, rounded up in the same way."""
     suggested: str | int
     """The smallest round `disorder=` under which none of these rows would have been late."""
+    multiplicity: int = 1
+    """The most rows with one value (WO 3.2); in large micro-batches, of rows that come near each other."""
+    rate: float = 0.0
+    """Rows per micro-batch, over the last micro-batches."""
+    lag: int = 0
+    """How many rows are ahead of the slowest other input (WO 2.6), in steps of about a thousandth of them."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,12 @@ def _shown(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-@dataclass(frozen=True)
+def _line(name: str, values: dict[str, Any], always: Sequence[str]) -> str:
+    """Values in one line, without those that are zero or None."""
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in values.items() if value or key in always)})"
+
+
+@dataclass(frozen=True, repr=False)
 class OperatorMetrics:
     """The metrics of one operator: totals since the query first started, and the state that it holds now."""
 
@@ -181,6 +192,9 @@ class OperatorMetrics:
     over_bound: int = field(default=0, compare=False)
     """Shards that hold more than the bound of `explain()` allows. On Spark only counted where it is asked for."""
 
+    def __repr__(self) -> str:
+        return _line("OperatorMetrics", asdict(self), ("number", "name"))
+
 
 SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
 """The metrics of an operator that are summed over shards, and over operators for the query."""
@@ -191,7 +205,7 @@ MEASURED = (*LOST, "nanoseconds", "over_bound")
 PER_OPERATOR = (*SUMMED, *MEASURED)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Metrics:
     """The metrics of a query: totals since it first started, and the state that it holds now.
 
@@ -237,6 +251,11 @@ class Metrics:
     def held_back_by(self) -> str | None:
         """The source that all others wait for: the first one at the minimum. None if all sources have ended."""
         return self.by_source.held_back_by
+
+    def __repr__(self) -> str:
+        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "by_source"}
+        shown |= {"held_back_by": self.held_back_by, "operators": len(shown.pop("operators"))}
+        return _line("Metrics", shown, ("rows", "low_watermark", "closed_below"))
 
     def numbers(self) -> dict[str, Any]:
         """All metrics except those of sources, as plain values."""

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
+from lowwater.errors import BadProgress, LowwaterError, UnknownColumn
 from lowwater.grouped import Grouped, names
 from lowwater.joins.spec import HOW
 from lowwater.model.columns import spelled
@@ -100,7 +100,7 @@ class Relation:
 
     def select(self, *columns: str | Sequence[str]) -> Relation:
         """Keeps some columns. Of a stream, the columns that progress is learned from must be among them."""
-        kept = self._known(names(*columns), "select()")
+        kept = self._named("select()", *columns)
         refuse_selection(self.node, kept)
         return self._of(Project(self.node, kept))
 
@@ -121,7 +121,7 @@ class Relation:
     def distinct(self, *columns: str | Sequence[str]) -> Relation:
         """Each row once, or each combination of these columns once. One of the columns must progress."""
         before = self.node.properties
-        on = self._known(names(*columns), "distinct()") or tuple(before.visible.names)
+        on = self._named("distinct()", *columns) or tuple(before.visible.names)
         times = sorted((p for p in before.progress if p.attribute in on), key=lambda p: p.nullable)
         if not times:
             raise BadProgress(
@@ -136,7 +136,7 @@ class Relation:
         In order of time, a row survives if no survivor with its key is at most `within` before it. Of rows with one key
         and one time the smallest by value survives. A row leaves as soon as progress proves that it survives.
         """
-        columns = self._known(names(on), "drop_duplicates(on=)")
+        columns = self._named("drop_duplicates(on=)", on)
         time = time_of(self.node.properties, None, "drop_duplicates() would not decide")
         ticks = Ticks(self.node.schema.field(time).type)
         if within is None and time not in columns:
@@ -144,9 +144,7 @@ class Relation:
                 f"drop_duplicates() would remember every {', '.join(columns)} for ever; give within=, as in "
                 "within='10 minutes'."
             )
-        length = 0 if within is None else ticks.length(within, "WITHIN")
-        if length < 0:
-            raise BadWindow("drop_duplicates(within=) must not be negative.")
+        length = 0 if within is None else ticks.not_negative(within, "drop_duplicates(within=)")
         return self._of(Distinct(self.node, columns, time, length))
 
     # -- windows and groups ----------------------------------------------------------------------------------------
@@ -172,7 +170,7 @@ class Relation:
         `partition_by` makes each key a stream of its own. Rows are counted in `order` of "time" or "arrival": by time
         within partitions, by arrival without.
         """
-        partition = self._known(names(partition_by), "partition_by=")
+        partition = self._named("partition_by=", partition_by)
         time = time_of(self.node.properties, over)
         ticks = Ticks(self.node.schema.field(time).type)
         window, anchored = window_of(ticks, range, slide, origin, period, bool(partition), order)
@@ -199,7 +197,7 @@ class Relation:
         rows=(3, 2) is ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING, range=("1 minute", "0 seconds") the same over time;
         None is UNBOUNDED. Results are the rows, each with the aggregates of its window.
         """
-        partition = self._known(names(partition_by), "partition_by=")
+        partition = self._named("partition_by=", partition_by)
         time = time_of(self.node.properties)
         ticks = Ticks(self.node.schema.field(time).type)
         window = over_of(ticks, rows, range)
@@ -208,7 +206,7 @@ class Relation:
 
     def group_by(self, *columns: str | Sequence[str]) -> Grouped:
         """A group-by without a window. A group is answered when punctuation proves that it is complete."""
-        return Grouped(self, None, None, True, self._known(names(*columns), "group_by()"))
+        return Grouped(self, None, None, True, self._named("group_by()", *columns))
 
     groupBy = group_by
 
@@ -361,6 +359,10 @@ class Relation:
         if isinstance(expression, str):
             return expression
         return self.node.backend.text_of(expression, self.node.schema, role)
+
+    def _named(self, where: str, *columns: str | Sequence[str]) -> tuple[str, ...]:
+        """The columns that a verb names, one by one or as lists."""
+        return self._known(names(where, *columns), where)
 
     def _known(self, columns: Sequence[str], where: str) -> tuple[str, ...]:
         """The columns in the spelling that they have. Refuses those that the relation lacks."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lowwater as lw
+from lowwater.generate.scrambled import scrambled
 
 ROWS = pa.table({"ts": [5, 1, 7, 3, 7], "s": ["a", "b", "a", "b", "a"]})
 
@@ -62,3 +63,31 @@ def test_metrics_show_the_disorder_of_every_input_and_survive_a_restart(shards: 
     query.push(rows.slice(3))
     (found,) = query.metrics().disorder
     assert (found.input, found.scrambling_factor, found.late_by, found.suggested) == ("in", 1, 3_000_000, "3 seconds")
+
+
+def test_metrics_show_rate_lag_and_multiplicity_of_every_stream() -> None:
+    """Two inputs of a union, of which one is slow: each value comes twice, and 300 of 400 values have not come."""
+    values = pa.table({"ts": np.repeat(np.arange(400), 2)})
+    one, slow = (lw.stream(values, name=name, progress="ts", disorder=9) for name in ("one", "slow"))
+    query = one.union(slow).window(50).agg(n=lw.count()).start()
+    for at in range(0, 800, 80):
+        query.push(one=values.slice(at, 80), slow=values.slice(at // 4, 20))
+        query.restart()
+    first, second = query.metrics().disorder
+    assert (first.multiplicity, second.multiplicity) == (2, 2)
+    assert (first.rate, second.rate) == (80, 20)
+    assert first.lag == pytest.approx(600, abs=2)
+    assert second.lag == 0
+
+
+def test_sampled_metrics_of_a_large_micro_batch_are_near_the_definitions() -> None:
+    made = {"one": scrambled(200_000, 1, factor=3000, multiplicity=3).values}
+    made["slow"] = scrambled(150_000, 2, factor=500, multiplicity=3).values
+    each = [lw.stream(pa.table({"ts": own[:0]}), name=name, progress="ts", disorder=9) for name, own in made.items()]
+    query = each[0].union(each[1]).window(50).agg(n=lw.count()).start()
+    query.push(**{name: pa.table({"ts": own}) for name, own in made.items()})
+    first, second = query.metrics().disorder
+    assert first.lag == pytest.approx(50_000, rel=0.02)
+    assert second.lag == 0
+    assert 3000 <= first.scrambling_factor <= 3000 + 2 * 200_000 / 1024 * 1.1
+    assert (first.multiplicity, second.multiplicity) == (3, 3)

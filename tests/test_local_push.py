@@ -46,6 +46,10 @@ def answers(table: pa.Table) -> list[tuple[int, int]]:
         ([{"at": "soon", "k": "a"}], r"Column 'at' of the rows of 'clicks' is not int64"),
         (pa.table({"at": ["soon"], "k": ["a"]}), r"Column 'at' of the rows of 'clicks' is not int64"),
         ("rows", "The rows of 'clicks' are given as str; give an Arrow table"),
+        (pa.table([[1], ["a"], ["b"]], names=["at", "k", "k"]), "The rows of 'clicks' have two columns named 'k'"),
+        (pd.DataFrame([[1, "a", "b"]], columns=["at", "k", "k"]), "The rows of 'clicks' have two columns named 'k'"),
+        ([{"at": 1, "k": "a", "K": "b"}], "The rows of 'clicks' have the column 'k' twice, as 'k' and as 'K'"),
+        (pd.DataFrame({"at": [1, 2], "k": ["a", 7]}), r"The rows of 'clicks' do not fit into an Arrow table .*cast"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(rows: Any, says: str | None) -> None:
@@ -59,7 +63,9 @@ def test_rows_that_do_not_fit_are_refused(rows: Any, says: str | None) -> None:
     assert answers(query.finish()) == [(0, 1)]
 
 
-@pytest.mark.parametrize("kind", ["table", "other order", "batch", "list", "pandas", "polars"])
+@pytest.mark.parametrize(
+    "kind", ["table", "other order", "batch", "list", "other case", "mixed case", "pandas", "index", "polars"]
+)
 def test_rows_come_as_tables_of_any_kind(kind: str) -> None:
     table = pa.table({"at": [1, 2], "k": ["a", "b"]})
     query = counted()
@@ -69,7 +75,10 @@ def test_rows_come_as_tables_of_any_kind(kind: str) -> None:
             "other order": table.select(["k", "at"]),
             "batch": table.to_batches()[0],
             "list": table.to_pylist(),
+            "other case": table.rename_columns(["AT", "K"]),
+            "mixed case": [{"At": 1, "k": "a"}, {"at": 2, "K": "b"}],
             "pandas": pd.DataFrame({"k": ["a", "b"], "at": [1, 2]}, index=[7, 8]),
+            "index": pd.DataFrame({"k": ["a", "b"]}, index=pd.Index([1, 2], name="at")),
             "polars": pl.DataFrame({"at": [1, 2], "k": ["a", "b"]}),
         }[kind]
     )
@@ -82,6 +91,34 @@ def test_a_stream_over_a_frame_has_the_types_of_spark(frame: Any) -> None:
     stream = lw.stream(data, progress="ts", disorder="1 second")
     assert stream.schema == TIMED
     assert stream.window("1 minute").agg(n=lw.count()).collect()["n"].to_pylist() == [2]
+
+
+def test_an_index_with_a_name_is_a_column_of_a_pandas_stream() -> None:
+    series = pd.DataFrame({"ts": [NOON, NOON], "link": ["a", "b"]}).set_index("ts")
+    stream = lw.stream(series, progress="ts", disorder="1 second")
+    assert stream.schema == TIMED
+    assert lw.stream(series.reset_index(), progress="ts", disorder="1 second").collect() == stream.collect()
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        pd.DataFrame({"link": pd.Categorical(["a", "b", "a"])}),
+        pl.DataFrame({"link": pl.Series(["a", "b", "a"], dtype=pl.Categorical)}),
+        pl.DataFrame({"link": pl.Series(["a", "b", "a"], dtype=pl.Enum(["b", "a"]))}),
+    ],
+)
+def test_categories_of_frames_are_their_values(links: Any) -> None:
+    frame = (
+        links.assign(at=[1, 2, 3]) if isinstance(links, pd.DataFrame) else links.with_columns(at=pl.Series([1, 2, 3]))
+    )
+    counts = lw.stream(frame, progress="at", disorder=0).window(10).group_by("link").agg(n=lw.count()).collect()
+    assert counts.select(["link", "n"]).to_pylist() == [{"link": "a", "n": 2}, {"link": "b", "n": 1}]
+
+
+def test_an_empty_list_has_no_columns() -> None:
+    with pytest.raises(LowwaterError, match=r"are an empty list, which has no columns; give a schema"):
+        lw.stream([], progress="at", disorder=0)
 
 
 # -- inputs by name ----------------------------------------------------------------------------------------------------

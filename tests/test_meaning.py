@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lowwater as lw
-from lowwater.errors import CheckpointMismatch
+from lowwater.errors import CheckpointMismatch, LowwaterError
 from lowwater.plan.meaning import check_meaning
+from lowwater.query.logical import Stateful
+from tests.trees import case
 
 TABLE = pa.table({"ts": [1], "k": ["a"], "j": ["a"], "v": [1], "end": [True]})
 
@@ -108,3 +111,34 @@ def test_a_setting_that_state_depends_on_is_named_with_both_values(setting: str)
     then, now, sentence = MAY_NOT[setting]
     with pytest.raises(CheckpointMismatch, match=f"This checkpoint belongs to another query: .*{sentence}"):
         check_meaning(then().plan.meaning, now().plan.meaning)
+
+
+SETTINGS = {("Aggregate", "flush"), ("Aggregate", "strategy")}
+"""Parameters of nodes that state does not depend on. A checkpoint pins the strategy that was chosen."""
+
+
+def changed(drawn: list[Stateful]) -> Iterator[tuple[Stateful, Stateful, str]]:
+    """Nodes, and the same with one parameter of another node of their kind, where that makes another operator."""
+    for node in drawn:
+        others = [other for other in drawn if type(other) is type(node)]
+        for field in fields(node):  # type: ignore[arg-type]
+            for other in others if field.name not in ("of", "inputs") else []:
+                now = replace(node, **{field.name: getattr(other, field.name)})  # type: ignore[type-var]
+                try:
+                    differs = now.spec() != node.spec()
+                except (LowwaterError, LookupError, ValueError):
+                    continue  # the other node has other columns
+                if differs:
+                    yield node, now, field.name
+                    break
+
+
+def test_a_node_with_another_parameter_has_another_meaning() -> None:
+    drawn = [node for seed in range(40) for node in case(seed).node.walk() if isinstance(node, Stateful)]
+    compared = set()
+    for then, now, parameter in changed(drawn):
+        of = (type(then).__name__, parameter)
+        compared.add(of)
+        if of not in SETTINGS:
+            assert then.meaning() != now.meaning(), f"{parameter} is missing in the meaning of {then.line()}"
+    assert compared >= {("Aggregate", "window"), ("Distinct", "within"), ("Join", "waits"), ("GroupBy", "groups")}

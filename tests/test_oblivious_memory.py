@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import lowwater as lw
@@ -54,6 +58,50 @@ def test_process_grows_by_the_limit_and_not_by_the_lag() -> None:
     assert limited < 8e6 + 25e6, "the limit, and a few micro-batches of 2 MB on their way"
     assert aside > 100_000
     assert evicted == 0
+
+
+MONITORS = 200_000
+"""Bytes of the monitors of one input and of the directory of its rows on disk, at most (docs/algorithms.md)."""
+
+
+@pytest.fixture
+def allocated() -> Iterator[object]:
+    """The bytes that Arrow, numpy and Python have allocated, as both count them."""
+    tracemalloc.start()
+
+    def now() -> int:
+        gc.collect()
+        return pa.total_allocated_bytes() + tracemalloc.get_traced_memory()[0]
+
+    yield now
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("budget", [400_000, 1_500_000])
+@pytest.mark.parametrize("measured", [False, True])
+def test_allocations_stay_within_the_limit_whether_or_not_metrics_are_read(
+    budget: int, measured: bool, allocated
+) -> None:
+    def rows(first: int, name: str) -> pa.Table:
+        text = pa.array([f"{number:08d}" * 10 for number in range(first, first + 2000)])
+        return pa.table({"t": np.arange(first, first + 2000), name: text})
+
+    each = [lw.stream(rows(0, n).schema.empty_table(), name=n, progress="t", disorder=lw.measured()) for n in "ab"]
+    query = lw.oblivious_join(each, on="t", expect=lw.expect(scrambling=0), memory=budget).start()
+    query.metrics()
+    before, most, used = allocated(), 0, set()
+    steps = [(name, first) for name in "ab" for first in range(0, 20_000, 2000)]
+    for name, first in steps:
+        query.push(rows(first, name), name)
+        query.results.clear()
+        if measured:
+            assert query.metrics().operators[0].memory_bytes <= budget
+        most = max(most, allocated() - before)
+        used |= {join.strategy.name for join in operators(query)}
+    assert most <= budget + 2 * MONITORS
+    assert used >= {"plain", "DBF"}
+    (metrics,) = query.metrics().operators
+    assert (metrics.result_rows, metrics.evicted_rows) == (20_000, 0)
 
 
 def test_monitors_take_less_than_a_tenth_of_the_operations_of_the_join(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def rows(
 def refused(ask: str) -> str:
     """What lowwater says to a query, written as users would write it."""
     with pytest.raises(lw.LowwaterError) as error:
-        eval(ask, {"rows": rows, "lw": lw, "pa": pa, "TABLE": TABLE})
+        eval(ask, {"rows": rows, "lw": lw, "pa": pa, "datetime": datetime, "TABLE": TABLE})
     return str(error.value)
 
 

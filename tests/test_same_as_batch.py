@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lowwater as lw
+from lowwater.backends.local import LocalQuery
 from lowwater.errors import LowwaterError
 from lowwater.generate import lateness
 from lowwater.testing import Blocks, assert_same_as_batch, at, disordered, stream
@@ -87,6 +88,20 @@ The smallest run found that shows it: 2 of 60 rows, on 1 shard.
      held           0
 
 To repeat it, give the same arguments and seed=4."""
+
+
+def test_a_state_that_lowwater_itself_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgets(query: LocalQuery, again: Any = None) -> None:  # a restart that begins with empty state
+        query.__post_init__()
+
+    def visits(clicks: lw.Relation) -> lw.Relation:
+        return clicks.window("1 minute").group_by("user").agg(n=lw.count())
+
+    declared = stream(clicks(), progress="ts", disorder="5 seconds")
+    assert_same_as_batch(visits, declared)
+    monkeypatch.setattr(LocalQuery, "restart", forgets)
+    with pytest.raises(AssertionError, match=r"(?s)expected .* got .* restart\n .* held +0"):
+        assert_same_as_batch(visits, declared)
 
 
 def test_a_state_that_is_lost_on_restart_is_found() -> None:

@@ -36,11 +36,46 @@ def test_a_notebook_shows_columns_and_plan_and_escapes_names() -> None:
     assert "count(*)" in counts()._repr_html_()
 
 
+def test_a_window_without_aggregates_shows_what_it_is_and_what_is_missing() -> None:
+    window = stream().window(10, 5).group_by("k")
+    assert repr(window) == "<Grouped rows: RANGE 10 SLIDE 5 over ts, by k; agg() computes results>"
+    assert repr(stream().group_by("k", "v")) == "<Grouped rows: by k and v; agg() computes results>"
+    assert repr(stream().over("k", rows=(1, 0))) == (
+        "<Grouped rows: ROWS BETWEEN 1 PRECEDING AND 0 FOLLOWING over ts, by k; agg() computes results>"
+    )
+    assert "RANGE 10 SLIDE 5 over ts" in window._repr_html_()
+    assert "<strong>&lt;b&gt;</strong>" in stream().named("<b>").window(10)._repr_html_()
+
+
+def test_a_running_query_shows_how_far_it_is() -> None:
+    query = counts().start()
+    assert repr(query) == "<LocalQuery rows: 0 rows read, 0 results, 0 rows of state; low-watermark None>"
+    query.push(ROWS)
+    assert repr(query) == "<LocalQuery rows: 4 rows read, 0 results, 3 rows of state; low-watermark 1>"
+
+
+def test_metrics_show_what_is_not_zero() -> None:
+    query = counts().start()
+    query.push(ROWS)
+    assert repr(query.metrics()).startswith("Metrics(rows=4, state_rows=3, state_bytes=")
+    assert repr(query.metrics()).endswith("low_watermark='1', closed_below=0, held_back_by='rows', operators=1)")
+    assert "late_rows=" not in repr(query.metrics().operators[0])
+    assert repr(query.metrics().operators[0]).startswith("OperatorMetrics(number=0, name='WID aggregate', state_rows=3")
+
+
 def test_first_results_as_a_table_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
     named = counts().select("window_start", "k", "n")
     assert named.head(2) == named.collect().slice(0, 2)
     named.show(2)
     assert capsys.readouterr().out == "window_start  k  n\n           0  a  2\n           0  b  1\n... and 1 more\n"
+
+
+@pytest.mark.parametrize("shown", [("window_start", "k", "n"), ("k", "n", "window_end"), ("wid", "k", "n"), ("k", "n")])
+def test_results_are_sorted_by_window_and_group_whichever_columns_are_selected(shown: tuple[str, ...]) -> None:
+    rows = pa.table({"ts": [1, 2, 3, 11], "k": ["a", "b", "a", "a"]})
+    windows = lw.stream(rows, name="rows", progress="ts", disorder=20).window(10).group_by("k").agg(n=lw.count())
+    found = [(row["k"], row["n"]) for row in windows.select(*shown).collect().to_pylist()]
+    assert found == ([("a", 2), ("a", 1), ("b", 1)] if shown == ("k", "n") else [("a", 2), ("b", 1), ("a", 1)])
 
 
 def test_columns_may_be_named_one_by_one_or_as_a_list() -> None:

@@ -23,26 +23,12 @@ from lowwater.windows.context_aware import Partitioned
 from lowwater.windows.context_free import Landmark, TupleBased
 from lowwater.windows.over import Over
 from tests.compare import EPOCH
+from tests.judge import judged
 from tests.tree_oracle import Arrived, evaluate, in_order, less, unlike
 from tests.trees import Case, Clock, Data, Refusals, case, drawn_data, run, shown
 
 SEEDS = int(os.environ.get("LOWWATER_SOAK", "60"))
 BLOCK = 10
-
-
-def judged(one: Case, shards: int | None = None) -> str:
-    """What is wrong with a run, with the tree; the empty string if nothing is."""
-    query = one.run(shards)
-    wrong = one.difference(query)
-    numbers = query.metrics()
-    held = [operator.name for operator in numbers.operators if operator.state_rows]
-    if held:
-        wrong += f" held after the end: {held}"
-    if numbers.late_rows or numbers.dropped_rows or query.late_output().num_rows:
-        wrong += f" late: {query.late_output().to_pylist()[:3]}"
-    if numbers.result_rows != query.result().num_rows:
-        wrong += f" {numbers.result_rows} results are counted, {query.result().num_rows} came"
-    return f"seed {one.seed}: {wrong}\n{shown(one.node)}" if wrong else ""
 
 
 @pytest.mark.parametrize("block", range(-(-SEEDS // BLOCK)))

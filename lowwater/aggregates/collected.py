@@ -186,4 +186,8 @@ def top_k(column: str, k: int, label: str | None = None, *, where: str | None = 
     with the largest revenue, top_k("revenue", 3, label="product"). Of equal values, the largest label comes first.
     """
     values = TopK(column, k)
+    if not isinstance(label, str | None):
+        raise BadAggregate(
+            f"top_k(label=) names one column, not {label!r}; for several, make one of them by with_column()."
+        )
     return filtered(values if label is None else TopRows(label, column, k), where)

@@ -102,7 +102,7 @@ def microseconds_of(clock: dt.datetime) -> int:
     return (clock - EPOCH) // dt.timedelta(microseconds=1)
 
 
-@dataclass
+@dataclass(repr=False)
 class LocalQuery:
     """A running query. `push` is a micro-batch; `advance` and `tick` let time pass; `finish` ends all inputs."""
 
@@ -119,6 +119,11 @@ class LocalQuery:
         self._saved = [Saved() for _ in range(self.plan.stages * self.shards)]
         self._graphs = [self._opened(stage, shard) for stage in range(self.plan.stages) for shard in range(self.shards)]
         self._failed = False
+
+    def __repr__(self) -> str:
+        m = self.metrics()
+        held = f"{m.state_rows} rows of state; low-watermark {m.low_watermark}"
+        return f"<LocalQuery {self.plan.name}: {m.rows} rows read, {m.result_rows} results, {held}>"
 
     def _opened(self, stage: int, shard: int) -> Graph:
         return Graph(self.plan, stage, shard, self.shards, self._saved[stage * self.shards + shard].open())
@@ -270,6 +275,8 @@ class LocalQuery:
     def metrics(self) -> Metrics:
         over = [() if self.strict else graph.excesses() for graph in self._graphs]
         each = [graph.metrics(own) for graph, own in zip(self._graphs, over, strict=True)]
+        for graph in self._graphs:  # a state that is only measured is not kept a second time, as bytes
+            graph.store.forget()
         return Metrics.total(each, self.plan.root)
 
     def restart(self, again: Node | None = None) -> None:

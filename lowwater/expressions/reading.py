@@ -162,6 +162,9 @@ class _Reader:
 
     def column(self, parsed: exp.Column) -> Node:
         if parsed.args.get("table") is not None:
+            dotted = spelled(".".join(part.name for part in parsed.parts), self.schema.names)
+            if dotted is not None:
+                raise LowwaterError(f"{self.role} takes a column whose name has dots in backticks: `{dotted}`.")
             raise OutsideSubset(f"The qualified name {parsed.sql('spark')!r}", "name the column alone")
         name = parsed.name
         found = spelled(name, self.schema.names)

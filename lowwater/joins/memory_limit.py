@@ -19,7 +19,7 @@ import numpy as np
 from lowwater.joins.keyed import Ints, Keyed, Mask
 from lowwater.joins.losses import EVICTED
 from lowwater.joins.part import INDEX
-from lowwater.joins.strategy import PLAIN, STRATEGIES, Situation, Strategy, choose
+from lowwater.joins.strategy import BACK, PLAIN, STRATEGIES, Situation, Strategy, choose
 from lowwater.operators.base import Emit
 
 if TYPE_CHECKING:
@@ -39,20 +39,25 @@ class MemoryLimit:
 
     def keep(self, join: MJoin, emit: Emit) -> None:
         """Keeps a join within the limit, at the end of a micro-batch."""
-        widths = [self._width(join, port) for port in range(join.ports)]
-        if self.sizes:
-            join.ahead = int(max(1, join.shards * self.bytes / PART / sum(widths)))
-        if self.adapts:
-            wanted = self._strategy(join, widths)
-            if wanted != join.strategy:
-                join.change(wanted)
-                join.advance(emit)
+        self.size(join)
+        widths = self._widths(join)
+        while self.adapts and (wanted := self._strategy(join, widths)) != join.strategy:
+            join.change(wanted)
+            join.advance(emit)
+            if wanted.spills:
+                break
         if join.memory > self.bytes:
             self._reduce(join, widths)
         while join.memory > self.bytes:
             self._evict(join, emit)
 
+    def size(self, join: MJoin) -> None:
+        """Sizes C, before the first rows as well: rows that are near cannot be put aside."""
+        if self.sizes:
+            join.ahead = int(max(1, join.shards * self.bytes / PART / sum(self._widths(join))))
+
     def _strategy(self, join: MJoin, widths: list[float]) -> Strategy:
+        """The strategy by the cost model. What is too much now can only go to disk, and what is there must fit here."""
         ports = range(join.ports)
         situation = Situation(
             [join.streams.characteristics(port) for port in ports],
@@ -61,11 +66,15 @@ class MemoryLimit:
             join.ahead,
         )
         fitting = [one for one in STRATEGIES.values() if not (one.sorts and any(join.streams.derived))]
-        if join.memory > self.bytes:  # the model did not see it: what is too much can only go to disk
+        aside = sum(own.rows * width for own, width in zip(join.aside, widths, strict=True))
+        if join.memory > self.bytes or (aside and join.memory + aside > BACK * self.bytes):
             fitting = [one for one in fitting if one.spills]
         elif min(join.streams.monitors, key=lambda one: one.rows).rows == 0:
             fitting = [one for one in fitting if one in (PLAIN, join.strategy)]  # nothing is known of a stream yet
         return choose(join.strategy, situation, self.bytes, fitting)
+
+    def _widths(self, join: MJoin) -> list[float]:
+        return [self._width(join, port) for port in range(join.ports)]
 
     def _width(self, join: MJoin, port: int) -> float:
         """The bytes of a row of an input in memory."""

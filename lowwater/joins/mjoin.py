@@ -117,6 +117,8 @@ class MJoin(OAJoin):
         self._starts: list[Ints | None] = [None] * self.ports
         known = [one.multiplicity for one in expected if one is not None and one.multiplicity is not None]
         self._multiplicities = known if len(known) == self.ports else None
+        if self.limit is not None:
+            self.limit.size(self)
 
     @property
     def strategy(self) -> Strategy:

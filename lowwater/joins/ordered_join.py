@@ -8,7 +8,7 @@ Operators that rely on order need one of these joins instead. They are the basel
     OPIB   order-preserving, input-buffered: rows of the first input wait until they are final and all their partners
            have come. Then they are joined in order, and no result waits.
 
-Both advance with the same bound, the individual punctuation of OA-Join on the first input:
+Both advance with the same bound, the low-watermark that OA-Join promises for the time of the first input:
 
     b_i       low-watermark of input i
     F         min(b_0, b_1 - wait_0, b_2 - wait_0, ...): no result with t_0 < F comes any more, all others come later

@@ -53,6 +53,7 @@ class Part:
         self.least: int = known["least"]
         self.most: int = known["most"]
         self.passed: int = known["passed"]
+        self._bytes: int = known.get("bytes", 0) or self.bytes
 
     @property
     def keyed(self) -> Keyed:
@@ -70,8 +71,8 @@ class Part:
 
     @property
     def memory(self) -> int:
-        """The bytes of rows and index in memory, at most."""
-        return memory_of(self.bytes, len(self))
+        """The bytes of rows and index in memory, at most. The same before and after the part is written."""
+        return memory_of(self._bytes, len(self))
 
     @property
     def gone(self) -> int:
@@ -125,7 +126,8 @@ class Part:
 
 def facts(keyed: Keyed) -> dict[str, int]:
     """The facts about a part that are known without fetching its rows."""
-    return {"rows": len(keyed), "least": keyed.least, "most": keyed.most, "passed": 0}
+    bytes = int(keyed.rows.nbytes)
+    return {"rows": len(keyed), "least": keyed.least, "most": keyed.most, "passed": 0, "bytes": bytes}
 
 
 class KeyedRows:

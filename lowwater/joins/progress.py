@@ -35,9 +35,9 @@ class Bounds:
 class ProgressingJoin(Operator):
     """The part of a join that knows no rows: low-watermarks in, promises out.
 
-    `joint` requests joint instead of individual punctuation on the output. It takes effect for inner joins of two
-    inputs whose times both appear in the results. For other joins no result would lie in a box, and later operators
-    would not progress before the end, so punctuation stays individual.
+    By default the output has one low-watermark per time of the result. `joint` requests low-watermarks that hold for
+    all times of a result together. It takes effect for inner joins of two inputs whose times both appear in the
+    results. For other joins no result would lie in a box, and later operators would not progress before the end.
 
     `extremes` requests linear punctuation on two derived attributes, the greatest and the least time of a result. It
     takes effect if all times have the same type.
@@ -128,7 +128,7 @@ class ProgressingJoin(Operator):
         return min([*self.low, *alone]), min(self._slab(i) for i in range(self.ports))
 
     def _slabs(self, emit: Emit) -> None:
-        """Emits individual punctuation, under the names that the times have in the result.
+        """Emits one low-watermark per time, under the name that the time has in the result.
 
         If time is part of the key, the sides share one name, and a row of any side can appear under it without a
         partner. The bound is then the smallest of the sides.

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from lowwater.language.names import Scope
 from lowwater.model.ticks import Ticks, microseconds
+from lowwater.model.words import length
 from lowwater.relation import Relation
 
+MICROSECONDS = Ticks(pa.timestamp("us"))
 Difference = int | Decimal
 """A difference of times in microseconds, or in units of a number."""
 Bound = tuple[Difference, bool]
@@ -46,7 +49,7 @@ class Band:
         assert self.times is not None
         is_time = Ticks(left.node.schema.field(self.times[0]).type).is_time
         low, high = (
-            None if b is None else (f"{b[0]} microseconds" if is_time else b[0]) for b in (self.low, self.high)
+            None if b is None else (length(int(b[0]), MICROSECONDS) if is_time else b[0]) for b in (self.low, self.high)
         )
         options: dict[str, Any] = {"within": (low, high)}
         opened = ("(" if self.low and not self.low[1] else "[") + (")" if self.high and not self.high[1] else "]")

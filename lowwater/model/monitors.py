@@ -139,6 +139,16 @@ class Summary:
     def of(values: Ints) -> Summary:
         return Summary(Scrambling.of(values).thinned(), Ranks.of(values).thinned())
 
+    @staticmethod
+    def coarse(values: Ints, steps: int) -> Summary:
+        """A summary in so many steps of the run, for metrics: much cheaper than the exact one."""
+        step = len(values) // steps
+        return Summary(Scrambling.coarse(values, step).thinned(), Ranks.sampled(values, step).thinned())
+
+    def then(self, later: Summary) -> Summary:
+        """The summary of this run and of the one that follows it."""
+        return Summary(self.disorder.then(later.disorder).thinned(), Ranks.merged([self.ranks, later.ranks]).thinned())
+
     @property
     def rows(self) -> int:
         return self.disorder.rows
@@ -201,6 +211,9 @@ class StreamMonitor(Monitor):
 
     def restore(self, tables: dict[str, pa.Table]) -> None:
         super().restore(tables)
+        if "ranks" not in tables:  # the state of an earlier version: ranks begin behind the rows so far
+            self.ranks = Ranks(self.rises.top[-1:], np.array([self.rows]), np.ones(1, np.int64))
+            return
         self.ranks = Ranks.of_table(tables["ranks"])
         recent = tables["multiplicity_at"]
         self._multiplicities = Recent(recent.column("at").to_numpy(), recent.column("most").to_numpy())

@@ -9,6 +9,9 @@ aggregation, a join or a union.
 (5, 'ts')
 >>> [p.attribute for p in rows.keeping(["k"]).progress]
 []
+>>> of_sources = replace(rows, progress=(Progressing("ts", 5, by=("k",)),))
+>>> of_sources.closes_by("ts", ["k"]), replace(of_sources, derived=True).closes_by("ts", ["k"])
+('k', None)
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ class Progressing:
 
     `behind` is the number of ticks by which the low-watermark can be behind the newest row; None if it is not known.
     If `nullable`, rows of an outer join can lack the attribute, and windows over it are refused. `by` are columns whose
-    values progress on their own, each at its own pace: the source column of an input.
+    values progress on their own, each at its own pace: the source column of an input. It counts for rows of inputs
+    only (`Properties.closes_by`), so an operator need not clear it.
     """
 
     attribute: str
@@ -55,7 +59,8 @@ class Properties:
     apart: bool = False
     """Whether rows come from several sources, whose progress can differ."""
     united: bool = False
-    """Whether rows come from several inputs of a union."""
+    """Whether rows come from several inputs of a union. It counts where groups close by the progress of their own
+    sources, so for rows of inputs only."""
     hidden: tuple[str, ...] = ()
     """Columns that later operators may use and that results do not show, such as `window_time`."""
     silent: str | None = None
@@ -87,8 +92,11 @@ class Properties:
         return next((p for p in self.progress if p.attribute == attribute), None)
 
     def closes_by(self, attribute: str, key: Sequence[str]) -> str | None:
-        """The column of a key by which groups progress on their own on an attribute; None if they do not."""
-        own = self.progressing(attribute)
+        """The column of a key by which groups progress on their own on an attribute; None if they do not.
+
+        Results of an operator do not: what it promises is the progress of the slowest source.
+        """
+        own = None if self.derived else self.progressing(attribute)
         return own.by[0] if own is not None and own.by and set(own.by) <= set(key) else None
 
     def keeping(self, columns: Sequence[str]) -> Properties:

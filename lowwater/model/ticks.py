@@ -83,12 +83,33 @@ def positive(value: int, what: str, written: Length | None = None) -> int:
 
     A refusal shows the length as it was written.
     """
-    shown = value if written is None else written
+    shown = as_written(value if written is None else written)
     if value <= 0:
-        raise BadWindow(f"{what} must be greater than zero, but is {shown!r}.")
+        raise BadWindow(f"{what} must be greater than zero, but is {shown}.")
     if value >= 1 << 61:
-        raise BadWindow(f"{what} must be below 2^61 ticks, but is {shown!r}; longer windows would overflow.")
+        raise BadWindow(f"{what} must be below 2^61 ticks, but is {shown}; longer windows would overflow.")
     return value
+
+
+def not_negative(value: int, what: str, written: Length) -> int:
+    """Checks a length in ticks that may be zero. A refusal shows the length as it was written."""
+    if value < 0:
+        raise BadWindow(f"{what} must not be negative, but is {as_written(written)}.")
+    return value
+
+
+def as_written(length: object) -> str:
+    """A length, or a tuple of lengths, for a refusal. Python writes a negative timedelta as a day less and a rest.
+
+    >>> as_written(timedelta(minutes=-1)), as_written(("-1 hour", 0))
+    ('-timedelta(seconds=60)', "('-1 hour', 0)")
+    """
+    if isinstance(length, tuple):
+        return f"({', '.join(as_written(one) for one in length)})"
+    if not isinstance(length, timedelta):
+        return repr(length)
+    sign = "-" if length < timedelta(0) else ""
+    return sign + repr(abs(length)).removeprefix("datetime.")
 
 
 @dataclass(frozen=True)
@@ -140,6 +161,10 @@ class Ticks:
     def positive(self, length: Length, what: str) -> int:
         """A RANGE, SLIDE, GAP or PERIOD in ticks."""
         return positive(self.length(length, what), what, length)
+
+    def not_negative(self, length: Length, what: str) -> int:
+        """A length in ticks that may be zero."""
+        return not_negative(self.length(length, what), what, length)
 
     def length(self, length: Length, what: str) -> int:
         """A RANGE, SLIDE or delay in ticks. Refuses a unit that does not fit the attribute. Zero needs no unit."""

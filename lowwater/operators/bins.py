@@ -79,7 +79,7 @@ class Bins(Keeping):
         return chosen
 
     def expire(self, stop: int) -> None:
-        """A bin goes when its end bin is below the low-watermark: no window from `stop` on reaches back to it."""
+        """A bin goes when its end bin is below the low-watermark: no window from `stop` on contains it."""
         self._blocks.keep(lambda bins: self._window.pane_wids(bins.slot)[1] >= stop)
         if stop == OPEN_END:
             self._counted.clear()

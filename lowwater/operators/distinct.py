@@ -99,8 +99,7 @@ class DistinctSpec(OperatorSpec):
 
     @property
     def order(self) -> list[tuple[str, str]]:
-        sortable = [name for name in self.on if not pa.types.is_null(self.schema.field(name).type)]
-        return [(name, "ascending") for name in dict.fromkeys([self.time, *sortable])]
+        return [(name, "ascending") for name in dict.fromkeys([self.time, *self.on])]
 
     @property
     def title(self) -> str:

@@ -17,9 +17,9 @@ grown    what a tuple adds to the partials of holistic aggregates; nothing for b
 offset   how far a source is behind the one in front; vol_K, its share of the group's tuples per unit of time, is taken
          from the rows of all groups, since nobody counts them by group and source
 
-winVol counts what is really held, so that offsets only make the switch more careful while sources are apart; at most
-they double the threshold. Back to lazy goes a group below a somewhat lower volume: one that fluctuates between the two
-stays what it is.
+winVol counts what is really held. So offsets only make the switch more careful while one source is ahead of another;
+they double the threshold at most. A group goes back to lazy below a somewhat lower volume, so that a group that
+fluctuates between the two thresholds stays as it is.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ VERSION = 1
 """The version of the choices that a checkpoint pins."""
 WHERE_FROM = {"input": pa.string(), "operator": pa.string()}
 """Columns of the late output: the input of a late row, and the operator that it was too late for."""
+BOUNDS = ("window_start", "window_end")
+"""The columns of a window's bounds, which stand for its number in the order of results."""
 
 
 @dataclass(frozen=True)
@@ -161,13 +163,17 @@ class Plan:
     @property
     def order(self) -> list[tuple[str, str]]:
         """The sort order of a finite result: that of the last operator that has one."""
-        known, number = self.result_schema.names, self.root
+        known = [f.name for f in self.result_schema if not pa.types.is_null(f.type)]  # null alone orders nothing
+        number = self.root
         while not self.operators[number].spec.order:
             before = [edge.source for edge in self.edges if edge.operator == number]
             if not before:
                 return []
             number = before[0]
-        return [(name, how) for name, how in self.operators[number].spec.order if name in known]
+        order = self.operators[number].spec.order
+        if "wid" not in known:  # the bounds of windows ascend as their numbers do
+            order = [(each, how) for name, how in order for each in (BOUNDS if name == "wid" else (name,))]
+        return [(name, how) for name, how in order if name in known]
 
     def in_order(self, results: pa.Table) -> pa.Table:
         """A finite result, sorted if it has an order; a union of inputs has none."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lowwater.errors import BadProgress
 from lowwater.model.policy import Delay, DelayRows, Learned, Measured, Policy
 from lowwater.model.progress import Idle
-from lowwater.model.ticks import Length, Ticks, microseconds
+from lowwater.model.ticks import Length, Ticks, microseconds, not_negative
 from lowwater.plan.inputs import PunctuatedBy
 
 
@@ -29,7 +29,7 @@ def ordered() -> Disorder:
 
 def delay(at_most: Length) -> Disorder:
     """No row comes more than this behind the largest value of its source."""
-    return Disorder(lambda ticks: Delay(_not_negative(ticks.length(at_most, "disorder"), "disorder")))
+    return Disorder(lambda ticks: Delay(ticks.not_negative(at_most, "disorder")))
 
 
 def delay_rows(at_most: int) -> Disorder:
@@ -98,12 +98,6 @@ class idle:
                 f"idle= of stream {name!r} compares with the clock, so progress must be a timestamp, not {ticks.type}."
             )
         return Idle(
-            _not_negative(microseconds(self.after, "idle after"), "idle after"),
-            _not_negative(microseconds(self.lag, "idle lag"), "idle lag"),
+            not_negative(microseconds(self.after, "idle(after=)"), "idle(after=)", self.after),
+            not_negative(microseconds(self.lag, "idle(lag=)"), "idle(lag=)", self.lag),
         )
-
-
-def _not_negative(ticks: int, what: str) -> int:
-    if ticks < 0:
-        raise BadProgress(f"{what} must not be negative.")
-    return ticks

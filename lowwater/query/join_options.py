@@ -14,7 +14,7 @@ import pyarrow as pa
 from lowwater.errors import BadWindow, LowwaterError, UnknownColumn
 from lowwater.joins.condition import Predicate
 from lowwater.model.columns import spelled
-from lowwater.model.ticks import Length, Ticks
+from lowwater.model.ticks import Length, Ticks, as_written
 from lowwater.query.logical import Join, Node
 from lowwater.query.window import window_of
 from lowwater.windows.context_free import Sliding, TupleBased
@@ -73,6 +73,8 @@ def joined(
         waits = (0,) * n
     elif band:
         waits = _band(ticks, within, bounds)
+        if rows is None:
+            _refuse_empty(waits, within, bounds, how)
     else:
         each: list[Any] = list(within) if isinstance(within, list | tuple) else [within] * n
         if len(each) != n:
@@ -168,7 +170,7 @@ def _length(ticks: Ticks, length: Length | None) -> int | None:
         return None
     found = ticks.length(length, "WITHIN")
     if abs(found) >= 1 << 61:
-        raise BadWindow(f"WITHIN must be below 2^61 ticks, but is {found}; longer windows would overflow.")
+        raise BadWindow(f"WITHIN must be below 2^61 ticks, but is {as_written(length)}; longer windows would overflow.")
     return found
 
 
@@ -186,6 +188,17 @@ def _band(ticks: Ticks, within: Any, bounds: str) -> tuple[int | None, int | Non
         high = _length(ticks, within)
         low = None if high is None else -high
         if high is not None and high < 0:
-            raise BadWindow("join(within=) must not be negative; give a lower and an upper end for a band.")
+            raise BadWindow(
+                f"join(within=) must not be negative, but is {as_written(within)}; give a lower and an upper end for a "
+                "band."
+            )
     open_low, open_high = bounds[0] == "(", bounds[1] == ")"
     return None if high is None else high - open_high, None if low is None else -(low + open_low)
+
+
+def _refuse_empty(waits: tuple[int | None, int | None], within: Any, bounds: str, how: str) -> None:
+    """Refuses a band without a difference of times, unless rows that stay alone are an answer."""
+    high, low = waits
+    if how in ("inner", "semi") and high is not None and low is not None and -low > high:
+        ends = f"{as_written(within)}, bounds={bounds!r}" if bounds != "[]" else as_written(within)
+        raise BadWindow(f"join(within={ends}) is empty: no difference of times lies between its ends.")

@@ -125,17 +125,6 @@ def refuse_kind(what: WindowJoin) -> None:
     for count in what.rows or ():
         if count is not None and count < 1:
             raise BadWindow(f"join(rows=) needs at least 1 row, not {count}.")
-    low, high = what.waits[-1], what.waits[0]
-    outer = what.how in ("left", "right", "full", "anti")  # rows that stay alone are an answer
-    if (
-        len(what.sides) == 2
-        and not outer
-        and what.rows is None
-        and low is not None
-        and high is not None
-        and -low > high
-    ):
-        raise BadWindow("join(within=) is empty: no difference of times lies between its lower and its upper end.")
     if len(what.sides) > 2 and any(wait is not None and wait < 0 for wait in what.waits):
         raise BadWindow("join() of several streams needs windows of zero or more.")
 

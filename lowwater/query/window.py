@@ -106,8 +106,8 @@ def over_of(ticks: Ticks, rows: tuple[int | None, int] | None, range: tuple[Leng
     if rows is not None:
         return Over("rows", *_pair(rows, "rows"))
     preceding, following = _pair(range, "range")
-    back = None if preceding is None else ticks.length(preceding, "PRECEDING")
-    return Over("range", back, None if following is None else ticks.length(following, "FOLLOWING"))
+    back = None if preceding is None else ticks.not_negative(preceding, "PRECEDING")
+    return Over("range", back, None if following is None else ticks.not_negative(following, "FOLLOWING"))
 
 
 def _pair(frame: object, name: Literal["rows", "range"]) -> tuple[int | None, int | None]:

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from lowwater.aggregates.grouped import factorise
 from lowwater.model.columns import KEEP, whole
+from lowwater.model.monitors import Summary
 from lowwater.model.policy import Policy
 from lowwater.model.progress import Facts, Progress, names_of, observe
-from lowwater.model.scrambling import EMPTY, Scrambling
 from lowwater.model.ticks import END, NEVER, Ticks, checked
 from lowwater.plan.inputs import Input
 
@@ -41,8 +41,8 @@ class Arrivals:
         self._progress = Progress(input.policy, run=True)
         self._waiting: list[tuple[Ints, pa.ChunkedArray | None]] = []
         self._nulls: list[pa.Table] = []
-        self.disorder: Scrambling = EMPTY
-        """The disorder of all rows, in steps of a 1024th of the run."""
+        self.disorder: Summary | None = None
+        """The disorder of all rows, in steps of a 1024th of the run; None before any."""
         self.read = 0
         self.punctuations = 0
         """Rows that are punctuations and not data."""
@@ -101,7 +101,8 @@ class Arrivals:
         ticks = np.concatenate([times for times, _ in self._waiting])
         source, names = self._named([column for _, column in self._waiting], len(ticks))
         self._waiting = []
-        self.disorder = self.disorder.then(Scrambling.coarse(ticks, len(ticks) // _STEPS)).thinned()
+        own = Summary.coarse(ticks, _STEPS)
+        self.disorder = own if self.disorder is None else self.disorder.then(own)
         self._progress.learn(observe(self._input.policy, ticks, source, names, before=self._progress.reached(names)))
 
     def _named(self, columns: Sequence[pa.ChunkedArray | None], rows: int) -> tuple[Ints, pa.Array]:

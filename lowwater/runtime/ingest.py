@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.model.monitors import Summary
 from lowwater.model.progress import Facts
-from lowwater.model.scrambling import Scrambling
 from lowwater.operators.layout import Tables
 from lowwater.plan.plan import Entry, Plan
 from lowwater.runtime.arrivals import Arrivals, conformed, facts_of, facts_table
@@ -41,7 +41,7 @@ class Parcel:
     """The smallest and largest time of the rows that the filters keep."""
     facts: Facts | None = None
     """The progress of the input in this run; only in the first entry of an input per stage."""
-    disorder: Scrambling | None = None
+    disorder: Summary | None = None
     """The disorder of the run, for the metrics; beside the facts, and only to the first shard."""
     tables: Tables = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ class Parcel:
             head["selected"],
             None if head["first"] is None else (head["first"], head["last"]),
             None if facts is None else facts_of(facts, policy),
-            Scrambling.of_tables(disorder) if disorder else None,
+            Summary.of_tables(disorder) if disorder else None,
             tables,
         )
 

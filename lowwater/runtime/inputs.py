@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 
 from lowwater.errors import CheckpointMismatch
 from lowwater.metrics import Sources
-from lowwater.model.monitors import Monitor
+from lowwater.model.monitors import StreamMonitor, Summary
 from lowwater.model.policy import Int
 from lowwater.model.progress import Facts, Progress
 from lowwater.model.report import suggested
-from lowwater.model.scrambling import Scrambling
 from lowwater.model.ticks import END, NEVER, Ticks
 from lowwater.operators.group_lows import GroupLows
 from lowwater.plan.inputs import Input
@@ -43,7 +42,7 @@ class Counted(Protocol):
     def punctuations(self) -> int: ...
 
     @property
-    def disorder(self) -> Scrambling | None: ...
+    def disorder(self) -> Summary | None: ...
 
 
 @dataclass
@@ -63,7 +62,7 @@ class Inputs:
         self._known = store.record("known", Known(counts=[[0, 0, 0] for _ in inputs]))
         self._slots = store.slots("progress", NamedTables())
         self._monitored = store.slots("disorder", NamedTables())
-        self.monitors = [Monitor() for _ in inputs]
+        self.monitors = [StreamMonitor() for _ in inputs]
         """The disorder of each input; only the first shard learns it."""
         for port, progress in enumerate(self.progress):
             if str(port) in self._slots:
@@ -101,10 +100,17 @@ class Inputs:
             if run.facts is not None:
                 self.progress[place].learn(run.facts)
             if run.disorder is not None:
-                self.monitors[place].learn(run.disorder)
+                self.monitors[place].read([run.disorder], self._reached)
+
+    @property
+    def _reached(self) -> int | None:
+        """The value that all inputs have reached: lags need only the ranks of larger ones."""
+        return min((m.most for m in self.monitors if m.most is not None), default=None)
 
     def tick(self, clock: int | None) -> None:
         """Called after all rows of the micro-batch; see `Progress.tick`."""
+        for monitor in self.monitors:
+            monitor.end()
         for progress in self.progress:
             if clock is not None:
                 progress.tick(clock)
@@ -144,14 +150,21 @@ class Inputs:
                         "input": name,
                         "counts": json.dumps(counts),
                         "low": json.dumps([p.low_watermark, shown(p.low_watermark, how)]),
-                        "disorder": json.dumps([m.rows, m.factor, m.late_by, suggested(m.late_by, how)]),
+                        "disorder": json.dumps([m.rows, *about(m, how, others)]),
                     }
                 )
                 for name, p, m, how, counts in zip(
                     self.names, self.progress, self.monitors, ticks, self._known.counts, strict=True
                 )
+                for others in [[o for o, unit in zip(self.monitors, ticks, strict=True) if unit.type == how.type]]
             )
         )
+
+
+def about(monitor: StreamMonitor, how: Ticks, others: Sequence[StreamMonitor]) -> tuple[int | float | str, ...]:
+    """The facts of `InputDisorder`, in its order. `others` are the inputs that progress on the same type."""
+    late, lags = monitor.late_by, [monitor.lag(other) for other in others if other is not monitor and other.rows]
+    return monitor.factor, late, suggested(late, how), monitor.multiplicity, monitor.rate, max(lags, default=0)
 
 
 def _values(ticks: Int, how: Ticks) -> pa.Array:

@@ -13,6 +13,7 @@ value's bytes. Equal bytes at two paths are two segments, and dropping one does 
 per entry, and segments written and dropped. `open` restores a committed state; values are decoded when they are read.
 
 >>> from dataclasses import dataclass
+>>> import pyarrow as pa
 >>> @dataclass
 ... class Reached:
 ...     low: int = 0
@@ -277,6 +278,12 @@ class Store:
     def settling(self, settle: Callable[[], None]) -> None:
         """Registers a function that is called before a commit and before state is measured, to fill the slots."""
         self._root.settling.append(settle)
+
+    def forget(self) -> None:
+        """Drops the encoded bytes that measuring the state has left in memory; a commit encodes the values again."""
+        for slots in self._root.slots.values():
+            for entry in slots:
+                entry._data = None
 
     @property
     def bytes(self) -> int:

@@ -53,6 +53,7 @@ def assert_same_as_batch(
     ...     return clicks.window(10).group_by("user").agg(n=lw.count())
     >>> assert_same_as_batch(per_user, stream(rows, progress="at", disorder=5))
     """
+    __tracebackhide__ = True  # pytest shows the line of the test instead of these
     of = Query.of(query, rows, inputs)
     tested = Comparison(of, arrivals(of, by), tolerance)
     expected = tested.batch()

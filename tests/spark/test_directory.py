@@ -176,7 +176,9 @@ def test_a_directory_that_was_being_emptied_is_emptied_by_the_next_start(spark: 
     for part in ("lw_batch=00000000", "lw_batch=00000009"):
         (tmp_path / "out" / part).mkdir(parents=True)
     place = Checkpoint(spark, str(tmp_path / "checkpoint"))
-    with pytest.raises(lw.LowwaterError, match=r"holds micro-batches of a query, but no _lowwater.json"):
+    with pytest.raises(
+        lw.LowwaterError, match=r"holds micro-batches of a query, but no _lowwater.json that names the query"
+    ):
         OutputDirectory(spark, "results", str(tmp_path / "out"), place).take()
     interrupted = OutputDirectory(spark, "results", str(tmp_path / "out"), place, overwrite=True)
     interrupted._mark(emptying=True)

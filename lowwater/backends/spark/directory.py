@@ -5,7 +5,7 @@
     lw_batch=00000003/        files of a micro-batch that was written, and `_SUCCESS` behind them
 
 A file appears by a rename, complete and under its final name. A repeated micro-batch finds the files of the attempt
-before it. A file with the same bytes stays untouched, because somebody may be reading it; one that differs is replaced,
+before it. A file with the same bytes stays untouched, because a reader may have it open; one that differs is replaced,
 and one that the micro-batch no longer has is removed. So the directory always holds what the state has committed to.
 """
 
@@ -67,7 +67,7 @@ class OutputDirectory:
             f"belongs to another run: it holds the output {owner['output']} of the query over {owner['query']!r} "
             f"with the checkpoint {owner['checkpoint']}"
             if owner
-            else f"holds micro-batches of a query, but no {MARKER} that says of which one"
+            else f"holds micro-batches of a query, but no {MARKER} that names the query"
         )
         raise LowwaterError(
             f"{directory} {whose}; name another directory, or let start(overwrite=True) empty this one."
@@ -76,8 +76,8 @@ class OutputDirectory:
     def take(self) -> None:
         """Makes the directory this query's own, and empties it if it was another's.
 
-        The marker comes first, and says until the end that the directory is being emptied: if this is interrupted, the
-        next start goes on with it. A directory that is this query's already stays as it is.
+        The marker comes first. Until the end it has a note that the directory is being emptied, so that the next start
+        goes on if this is interrupted. A directory that is this query's already stays as it is.
         """
         self.check()
         owner = self._owner()
@@ -91,7 +91,7 @@ class OutputDirectory:
         self._mark(emptying=False)
 
     def _owner(self) -> dict[str, Any]:
-        """What the marker says; nothing if there is none."""
+        """The content of the marker; nothing if there is none."""
         text = self.files.read(MARKER)
         return {} if text is None else json.loads(text)
 
@@ -115,7 +115,7 @@ class OutputDirectory:
     def begin(self, batch: int) -> None:
         """Clears what an attempt before may have left, out of sight.
 
-        A marker that is gone is written again: somebody has cleaned up, and removed results that they have read.
+        A marker that is gone is written again: users may delete results that they have read.
         """
         owner = self._owner()
         if not owner:

@@ -50,6 +50,9 @@ class RunningQuery:
         self._stopped = False
         self.spark = launch()
 
+    def __repr__(self) -> str:
+        return f"<RunningQuery {self._plan.name}, checkpoint {self._checkpoint.directory}>"
+
     @property
     def active(self) -> bool:
         return bool(self.spark.isActive)

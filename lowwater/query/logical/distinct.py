@@ -29,12 +29,11 @@ class Distinct(Unary, Stateful):
         before = self.of.properties
         own = before.progressing(self.time)
         assert own is not None
-        own = replace(own, by=())  # what is promised is the slowest source
         known = replace(before, ends=(), derived=True, identified=self.on)
         if self.within is None:
             return replace(known.keeping(self.on), progress=(own,), hidden=())
         own = replace(own, behind=0)  # rows leave when they are final
-        return replace(known, progress=(own,), apart=before.closes_by(self.time, self.on) is not None, united=False)
+        return replace(known, progress=(own,), apart=before.closes_by(self.time, self.on) is not None)
 
     def line(self) -> str:
         if self.within is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -44,7 +44,7 @@ class GroupBy(Unary, Stateful):
         before = self.of.properties
         return Properties(
             self.what.result_schema(),
-            tuple(replace(p, by=()) for p in before.progress if p.attribute in self.groups),
+            tuple(p for p in before.progress if p.attribute in self.groups),
             ends=tuple(name for name in before.ends if name in self.groups),
             apart=False,
             again=before.again,

@@ -29,7 +29,7 @@ class Union(Node):
             if len(same) == len(each):
                 known = [one.behind for one in same]
                 behind = None if None in known else max(b for b in known if b is not None)
-                by = p.by if all(one.by == p.by for one in same) and not derived else ()
+                by = p.by if all(one.by == p.by for one in same) else ()
                 progress.append(Progressing(p.attribute, behind, any(one.nullable for one in same), by))
         hidden = [name for name in first.hidden if all(name in one.hidden for one in each)]
         names = [name for name in first.visible.names if all(name in one.visible.names for one in each)] + hidden
