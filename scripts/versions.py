@@ -39,6 +39,9 @@ BEGIN, END = "<!-- versions -->\n", "<!-- /versions -->\n"
 SHOWN = ("pyspark", "pandas", "pyarrow", "numpy", "polars")
 KEPT = (*SHOWN, "sqlglot", "datasketches", "protobuf", "delta-spark")
 SPARKS = ("4.0", "4.1", "4.2", "4.3")
+NAMES = ["oldest", *SPARKS, "delta", "newest"]
+SAMPLED = ("oldest", "newest")
+"""The sets that also run the sample of the tests."""
 SAMPLE = (
     "tests/test_expressions.py",
     "tests/test_cases_of_ours.py",
@@ -185,27 +188,26 @@ def keep(sets: list[Tried]) -> None:
 
 
 def main() -> None:
-    names = ["oldest", *SPARKS, "delta", "newest"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help=f"the sets to try, of {', '.join(names)}; all by default")
+    parser.add_argument("names", nargs="*", help=f"the sets to try, of {', '.join(NAMES)}; all by default")
     parser.add_argument("--environments", type=Path, default=PLACE, help="the folder of the environments")
     parser.add_argument("--install", action="store_true", help="make the environments, and try nothing")
     asked = parser.parse_args()
-    chosen = asked.names or names
-    if not set(chosen) <= set(names):
-        parser.error(f"there is: {', '.join(names)}")
+    chosen = asked.names or NAMES
+    if not set(chosen) <= set(NAMES):
+        parser.error(f"there is: {', '.join(NAMES)}")
     begun = time.monotonic()
     sets = {one.name: one for one in known()}
     for name in chosen:
         at = time.monotonic()
-        tested = name in ("oldest", "newest")
+        tested = name in SAMPLED
         python = installed(name, asked.environments, tested)
         if asked.install:
             print(f"{name}: {python}, {time.monotonic() - at:.0f} s", flush=True)
             continue
         sets[name] = tried(name, python, tested)
         print(f"{name}: {sets[name]}, {time.monotonic() - at:.0f} s", flush=True)
-        ordered = [sets[each] for each in names if each in sets]
+        ordered = [sets[each] for each in NAMES if each in sets]
         keep(ordered)  # after each, so that an interrupted run loses nothing
     print(f"{time.monotonic() - begun:.0f} s")
     if any("failed" in (sets[name].example, sets[name].tests) for name in chosen if not asked.install):

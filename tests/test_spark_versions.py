@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 
 import pyarrow as pa
 import pytest
@@ -42,18 +44,21 @@ def test_a_group_is_handed_over_as_batches_or_as_a_table(monkeypatch: pytest.Mon
         """Calls a function as the version does: with an iterator of batches, or with a table."""
 
         def applyInArrow(self, function: Any, schema: str) -> pa.Table:
+            assert len(inspect.getfullargspec(function).args) == 2, "Spark counts self of a method as a parameter"
             if iterators:
+                hints = get_type_hints(function)
+                assert hints["rows"] == hints["return"] == Iterator[pa.RecordBatch]
                 return pa.Table.from_batches(function((pa.scalar(7),), iter(rows.to_batches(2))))
-            assert function.__code__.co_argcount == 2, "Spark 4.0 takes a function of one or of two parameters"
             return function((pa.scalar(7),), rows)
 
-    def run(key: Any, batches: Any) -> Any:
-        for batch in batches:
-            yield pa.record_batch({"key": [key[0].as_py()], "rows": [batch.num_rows]})
+    class Host:
+        def apply(self, key: Any, batches: Any) -> Any:
+            for batch in batches:
+                yield pa.record_batch({"key": [key[0].as_py()], "rows": [batch.num_rows]})
 
     monkeypatch.setattr(versions, "_ITERATORS", iterators)
     groups: Any = Groups()
-    found: Any = versions.applied_by_shard(groups, run, "key long, rows long")
+    found: Any = versions.applied_by_shard(groups, Host().apply, "key long, rows long")
     assert sum(found.column("rows").to_pylist()) == 3
     assert set(found.column("key").to_pylist()) == {7}
 

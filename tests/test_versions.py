@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import lowwater
 from lowwater.extras import EXTRAS, MissingExtra, needs
@@ -24,6 +25,23 @@ EXTRA = {name: [Requirement(text) for text in texts] for name, texts in DECLARED
 def test_the_table_of_the_readme_is_what_was_tried() -> None:
     readme = (ROOT / "README.md").read_text()
     assert readme == versions.written(readme, versions.known())
+
+
+def test_every_set_was_tried_and_has_worked() -> None:
+    """With the versions that are declared now: after a change of a range, `make versions` has to run again."""
+    found = {one.name: one for one in versions.known()}
+    assert list(found) == versions.NAMES
+    assert {one.example for one in found.values()} == {"runs"}
+    assert all(one.tests.endswith(" pass") == (name in versions.SAMPLED) for name, one in found.items())
+    assert all(found[minor].packages["pyspark"].startswith(f"{minor}.") for minor in versions.SPARKS)
+    assert "delta-spark" in found["delta"].packages
+    locked = lock()
+    for requirement in [*NEEDED, *EXTRA["spark"]]:
+        name = canonicalize_name(requirement.name)
+        assert all(requirement.specifier.contains(one.packages[name]) for one in found.values()), requirement
+        assert found["newest"].packages[name] in locked[name]
+        (lowest,) = [each for each in requirement.specifier if each.operator == ">="]
+        assert Version(found["oldest"].packages[name]) == Version(lowest.version), requirement
 
 
 def lock() -> dict[str, list[str]]:

@@ -216,7 +216,7 @@ def test_outputs_that_do_not_repeat_themselves_on_connect(
     remote: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """A micro-batch whose commit is lost is written again by the server: nothing lost, nothing twice."""
-    for number, piece in enumerate(parts(ROWS, 4)):
+    for number, piece in enumerate(parts(ROWS, 2)):
         write_part(piece, tmp_path / "in", number)
     plain = {output: str(tmp_path / f"plain-{output}") for output in COLUMNS}
     query(spark, tmp_path).start(checkpoint=str(tmp_path / "plain"), **plain, shards=2).finish()

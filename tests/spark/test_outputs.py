@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 import lowwater as lw
+from lowwater.backends.spark.connect import by_name
 from lowwater.query.bound import slots
 from tests.spark.answers import (
     SCHEMA,
@@ -135,7 +136,7 @@ def test_to_spark_goes_into_any_sink_and_its_metrics_are_in_lastprogress(spark: 
     assert last is not None
     ((name, observed),) = last.observedMetrics.items()
     assert name.startswith("lowwater:")
-    assert observed["state_rows"] > 0
+    assert by_name(observed)["state_rows"] > 0
     got, expected = as_answer(spark.read.parquet(str(tmp_path / "out"))), batch_answer(spark, source)
     closed = max(end for end, _ in got)
     assert_same(got, {key: value for key, value in expected.items() if key[0] <= closed})
@@ -161,7 +162,7 @@ def test_groups_that_fall_silent_leave_the_state(spark: SparkSession, tmp_path: 
     query.await_termination()
     window = stream_of(streaming(spark, source)).plan.spec.what.window
     observed = [m for p in query.spark.recentProgress for m in (p.observedMetrics or {}).values()]
-    seen = [metrics["state_rows"] for metrics in observed]
+    seen = [by_name(metrics)["state_rows"] for metrics in observed]
     assert seen[0] >= 10_000
     assert seen[-1] <= 10 * slots(window, "panes", 3_000_000)
 

@@ -141,7 +141,7 @@ def metrics(plan: Plan) -> list[Any]:
 
 def observed(row: Mapping[str, Any], plan: Plan) -> Metrics | None:
     """The metrics of a micro-batch out of what was observed; None where nothing ran."""
-    known = [text for s in range(plan.stages) if (text := row.get(f"facts_{s}"))]
+    known = [text for s in range(plan.stages) if (text := row[f"facts_{s}"])]
     if not known:
         return None
     operators = [

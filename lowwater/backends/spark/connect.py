@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from lowwater.errors import NeedsConfiguration
 
@@ -107,6 +107,20 @@ def _missing(spark: SparkSession, directory: str) -> str:
             raise
         return path.removesuffix(name).rstrip("/") or "/"
     raise AssertionError("a file with a random name cannot be there")
+
+
+def by_name(observed: Row) -> dict[str, Any]:
+    """What a progress event has observed. On Spark Connect 4.3 the row comes as its values and its schema.
+
+    >>> by_name(Row(rows=3, late_rows=None))
+    {'rows': 3, 'late_rows': None}
+    >>> by_name(Row(values=[3, None], schema={"type": "struct", "fields": [{"name": "rows"}, {"name": "late_rows"}]}))
+    {'rows': 3, 'late_rows': None}
+    """
+    found = observed.asDict()
+    if found.keys() == {"values", "schema"}:
+        return dict(zip((field["name"] for field in found["schema"]["fields"]), found["values"], strict=True))
+    return found
 
 
 def errand(spark: SparkSession, function: Callable[..., Any], *arguments: Any) -> Any:

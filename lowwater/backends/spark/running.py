@@ -10,6 +10,7 @@ from typing import Any
 
 from lowwater.backends.spark import compile
 from lowwater.backends.spark.checkpoint import Checkpoint
+from lowwater.backends.spark.connect import by_name
 from lowwater.backends.spark.logged import LOGGER, BatchLog
 from lowwater.errors import LowwaterError
 from lowwater.metrics import Metrics
@@ -71,7 +72,7 @@ class RunningQuery:
     def observed(self, progress: Any) -> Metrics | None:
         """The metrics in one of Spark's progress events; None where there are none."""
         observed = (progress.observedMetrics or {}).get(self._observed)
-        return None if observed is None else compile.observed(observed.asDict(), self._plan)
+        return None if observed is None else compile.observed(by_name(observed), self._plan)
 
     @property
     def name(self) -> str:

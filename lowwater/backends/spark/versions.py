@@ -1,7 +1,8 @@
 """Spark 4.0 to 4.3: all that lowwater does differently from version to version.
 
     to_arrow_schema    takes a time zone since 4.2; before, timestamps are in UTC without being asked
-    applyInArrow       takes a function of iterators since 4.1; before, one of whole tables
+    applyInArrow       takes a function of iterators since 4.1; before, one of whole tables. Before 4.2 it counts the
+                       parameters, so that a method is none
     repartition        of the checkpoint of a stopped query, since 4.2; before, `rescale` is refused
     read.json          takes a DataFrame of texts since 4.2; before, Spark Connect infers no columns from texts
     protobuf           each version asks for its own oldest one, and pip knows nothing of it
@@ -81,11 +82,20 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def applied_by_shard(groups: GroupedData, run: ByShard, schema: str) -> DataFrame:
     """`run` over each group of a batch DataFrame."""
-    return groups.applyInArrow(run if _ITERATORS else of_tables(run), schema)
+    return groups.applyInArrow(of_batches(run) if _ITERATORS else of_tables(run), schema)
+
+
+def of_batches(run: ByShard) -> ByShard:
+    """The same as a function, whose hints Spark reads: by them it knows that it takes an iterator."""
+
+    def batched(key: tuple[pa.Scalar, ...], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return run(key, rows)
+
+    return batched
 
 
 def of_tables(run: ByShard) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
-    """The same for whole tables. Spark 4.0 counts the parameters, so that it must be a function and not a method."""
+    """The same for whole tables."""
 
     def whole(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
         return pa.Table.from_batches(run(key, iter(rows.to_batches())))
