@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import MapState
 
+from lowwater.backends.spark.collection import freeze_modules
 from lowwater.backends.spark.messages import (
     CONTROL,
     FACTS,
@@ -78,6 +79,7 @@ class IngestRun:
         return self.run(batches)
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_modules()
         entry = self._plan.entries[self._entries[0]]
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
@@ -246,6 +248,7 @@ class Host:
 
     def handle(self, key: Any, rows: Iterator[Any]) -> Iterator[pd.DataFrame]:
         """The rows of one shard in one micro-batch."""
+        freeze_modules()
         yield from frames(self._handled(shard_of(int(key[0]), self._run.shards), rows))
 
     def _handled(self, number: int, rows: Iterator[pd.DataFrame]) -> Iterator[Packet]:
@@ -292,6 +295,7 @@ class FiniteHost:
         self._run = run
 
     def apply(self, key: tuple[pa.Scalar, ...], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_modules()
         yield from batches(self._handled(shard_of(key[0].as_py(), self._run.shards), rows))
 
     def _handled(self, number: int, rows: Iterator[pa.RecordBatch]) -> Iterator[Packet]:
@@ -310,6 +314,7 @@ class Unpack:
         self._kind, self._schema = kind, schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_modules()
         pieces = Pieces()
         for batch in batches:
             own = batch.filter(pc.equal(batch.column("kind"), self._kind))
