@@ -46,8 +46,32 @@ class Laying(ABC):
         """The tables per shard; no table for a shard without rows."""
 
 
+class SharedLaying(Laying):
+    """One laying of several inputs. The first that asks for the tables gets those of all, once all rows are taken."""
+
+    def __init__(self, laying: Laying, shards: int) -> None:
+        self._laying, self._shards = laying, shards
+        self._finished = False
+
+    def take(self, rows: pa.Table, time: Ints | None = None) -> None:
+        assert not self._finished
+        self._laying.take(rows, time)
+
+    def finish(self) -> list[Tables]:
+        if self._finished:
+            return [{} for _ in range(self._shards)]
+        self._finished = True
+        return self._laying.finish()
+
+
 class Layout(ABC):
     """How rows of one port travel. Frozen; see the module text."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether rows of several inputs of a union can be laid out together: then their number and order as they
+        travel mean nothing."""
+        return False
 
     @abstractmethod
     def open(self, shards: int, late: bool, home: int = 0) -> Laying:
@@ -109,6 +133,10 @@ class PartialLayout(Layout):
     """Whether the window decides the shard of a partial, because there are no groups."""
     table: int | None = None
     """Entries of the table that reduces rows. Without it a run is reduced as a whole."""
+
+    @property
+    def shared(self) -> bool:
+        return self.table is None
 
     def open(self, shards: int, late: bool, home: int = 0) -> PartialLaying:
         return PartialLaying(self, shards, late)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lowwater.model.monitors import Summary
 from lowwater.model.progress import Facts
-from lowwater.operators.layout import Tables
+from lowwater.operators.layout import Laying, SharedLaying, Tables
 from lowwater.plan.plan import Entry, Plan
 from lowwater.runtime.arrivals import Arrivals, conformed, facts_of, facts_table
 from lowwater.runtime.endings import BROKEN, Endings
@@ -83,10 +83,41 @@ class Parcel:
         )
 
 
-class Ingest:
-    """One run of the entries that read one frame. With `late`, rows travel with the partials, for the late output."""
+class Together:
+    """Inputs of a union that are read in one task, and reduced together before they travel.
 
-    def __init__(self, plan: Plan, entries: Sequence[int], shards: int, late: bool, home: int = 0) -> None:
+    One table of partials takes the place of one per input, with fewer partials in total. Late rows travel with their
+    own input, because the late output names it, so with them nothing is shared.
+    """
+
+    def __init__(self) -> None:
+        self._layings: dict[tuple[tuple[int, int], tuple[str, ...] | None], SharedLaying] = {}
+
+    def laying(self, plan: Plan, entry: Entry, shards: int, late: bool, home: int) -> Laying:
+        layout = plan.layout(entry)
+        if late or entry.ends is not None or not layout.shared:
+            return layout.open(shards, late, home)
+        key = entry.reader, entry.route
+        if key not in self._layings:
+            self._layings[key] = SharedLaying(layout.open(shards, late, home), shards)
+        return self._layings[key]
+
+
+class Ingest:
+    """One run of the entries that read one frame. With `late`, rows travel with the partials, for the late output.
+
+    Runs that are `together` read all their rows before one of them makes its messages.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        entries: Sequence[int],
+        shards: int,
+        late: bool,
+        home: int = 0,
+        together: Together | None = None,
+    ) -> None:
         self._plan, self._numbers, self._shards, self._late = plan, list(entries), shards, late
         self._entries = [plan.entries[number] for number in entries]
         first = self._entries[0]
@@ -94,7 +125,8 @@ class Ingest:
         self._schema = first.schema
         self._arrivals = Arrivals(self._input, first.schema, first.marked)
         self._endings = self._ending(first)
-        self._laying = [plan.layout(entry).open(shards, late, home) for entry in self._entries]
+        opened = together or Together()
+        self._laying = [opened.laying(plan, entry, shards, late, home) for entry in self._entries]
         self._rows: list[pa.Table] = []
 
     def _ending(self, entry: Entry) -> Endings | None:
@@ -106,11 +138,24 @@ class Ingest:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> list[list[bytes]]:
         """The packed messages of every shard; none if there was no row."""
+        self.read(batches)
+        return self.messages()
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> None:
         with self._plan.speaking():
             for batch in batches:
                 if batch.num_rows:
                     self._take(pa.Table.from_batches([conformed(batch, self._schema)]))
+
+    def messages(self) -> list[list[bytes]]:
+        """The packed messages of every shard; none if there was no row."""
+        with self._plan.speaking():
             return self._messages() if self._arrivals.read else []
+
+    @property
+    def waits(self) -> bool:
+        """Whether its messages have rows of other runs, too."""
+        return any(isinstance(laying, SharedLaying) for laying in self._laying)
 
     def _take(self, table: pa.Table) -> None:
         if self._endings is not None:

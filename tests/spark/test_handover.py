@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -94,6 +95,14 @@ def test_batches_are_gathered_in_order_and_times_restored_without_a_copy() -> No
     seen.clear()
     list(Restored(run, ("t",), ("t",))(iter([pa.record_batch({"t": whole})])))
     assert seen[0].column("t").buffers()[1].address == whole.buffers()[1].address
+
+
+def test_a_worker_leaves_its_modules_out_of_garbage_collections(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT explode(sequence(1, 40)) AS ts, 1 AS v")
+    frozen = lw.holistic("v", lambda values: gc.get_freeze_count(), pa.int64(), name="frozen")
+    counts = lw.stream(rows, progress="ts", disorder=0).window(range=10).agg(n=frozen).collect().column("n").to_pylist()
+    assert min(counts) > 10_000
+    assert gc.get_freeze_count() == 0  # this process is no worker
 
 
 # -- settings -------------------------------------------------------------------------------------------------------

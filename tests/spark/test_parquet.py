@@ -34,6 +34,37 @@ def test_files_read_by_arrow_answer_as_spark_does_across_a_restart(spark: SparkS
     assert_same(as_answer(spark.read.parquet(out)), batch_answer(spark, source))
 
 
+def test_directories_of_a_union_share_tasks_and_answer_as_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Three directories, of which one gets its files later, through a restart."""
+    names, out = ("a", "b", "c"), str(tmp_path / "out")
+    pieces = parts(rows(), 6)
+    for half in (0, 1):
+        for number, piece in enumerate(pieces[3 * half : 3 * half + 3]):
+            name = names[number] if half else names[number % 2]
+            place = tmp_path / "in" / name
+            write_part(piece, place, len(list(place.glob("*.parquet"))) if place.exists() else 0)
+        if not half:
+            write_part(pieces[0].slice(0, 0), tmp_path / "in" / "c", 0)
+        first, *others = (
+            lw.stream(lw.parquet_files(spark, str(tmp_path / "in" / name)), name=name, progress="ts", disorder="1 hour")
+            for name in names
+        )
+        counts = first.union(*others).window(range="1 minute", slide="20 seconds").group_by("key").agg(n=lw.count())
+        query = counts.start(checkpoint=str(tmp_path / "checkpoint"), results=out)
+        query.process_available()
+        if not half:
+            query.stop()
+    query.finish()
+    assert query.metrics().rows == rows().num_rows
+    assert query.metrics().late_rows == 0
+    found = spark.read.parquet(out).select("window_end", "key", "n").toArrow()
+    table = lw.stream(rows(), progress="ts", disorder="1 hour")
+    whole = table.window(range="1 minute", slide="20 seconds").group_by("key").agg(n=lw.count()).collect()
+    by = [("window_end", "ascending"), ("key", "ascending")]
+    assert found.num_rows > 100
+    assert found.sort_by(by).to_pylist() == whole.select(["window_end", "key", "n"]).sort_by(by).to_pylist()
+
+
 def test_a_select_falls_back_to_sparks_scan(spark: SparkSession, tmp_path: Path) -> None:
     write_part(rows(2_000), tmp_path / "in", 0)
     stream = lw.stream(lw.parquet_files(spark, str(tmp_path / "in")), progress="ts", disorder="3 seconds")

@@ -117,11 +117,13 @@ def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Record
     [[0, 1], [2, 3], [4]]
     """
     waiting: list[pa.RecordBatch] = []
+    count = size = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(b.num_rows for b in waiting) >= rows or sum(b.nbytes for b in waiting) >= _BYTES:
+        count, size = count + batch.num_rows, size + batch.nbytes
+        if count >= rows or size >= _BYTES:
             yield from _together(waiting)
-            waiting = []
+            waiting, count, size = [], 0, 0
     yield from _together(waiting)
 
 

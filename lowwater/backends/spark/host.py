@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import MapState
 
+from lowwater.backends.spark.collection import freeze_modules
 from lowwater.backends.spark.messages import (
     CONTROL,
     FACTS,
@@ -49,7 +50,7 @@ from lowwater.errors import LowwaterError
 from lowwater.metrics import PER_OPERATOR
 from lowwater.plan.plan import Plan
 from lowwater.runtime.graph import Graph, Run
-from lowwater.runtime.ingest import Ingest
+from lowwater.runtime.ingest import Ingest, Together
 from lowwater.state.mirror import Mirror
 from lowwater.state.segments import CACHE, pack, unpack
 from lowwater.state.store import Changes, Store, segment_sizes
@@ -75,15 +76,26 @@ class IngestRun:
         self._plan, self._entries, self._shards, self._late = plan, tuple(entries), shards, late
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.run(batches)
+        return self.sent(self.read(batches))
 
-    def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(self, rows: Iterable[pa.RecordBatch], together: Together | None = None) -> Ingest:
+        """The run of this partition, with all its rows."""
+        freeze_modules()
+        home = _partition() % self._shards
+        ingest = Ingest(self._plan, self._entries, self._shards, self._late, home, together)
+        ingest.read(rows)
+        return ingest
+
+    def sent(self, ingest: Ingest) -> Iterator[pa.RecordBatch]:
+        """The messages of a run."""
         entry = self._plan.entries[self._entries[0]]
-        context = TaskContext.get()
-        partition = context.partitionId() if context is not None else 0
-        ingest = Ingest(self._plan, self._entries, self._shards, self._late, partition % self._shards)
-        run = entry.frame << 24 | partition
-        yield from batches(addressed(ingest.run(rows), entry.stage, run))
+        run = entry.frame << 24 | _partition()
+        yield from batches(addressed(ingest.messages(), entry.stage, run))
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
 
 
 class ControlRun:
@@ -246,6 +258,7 @@ class Host:
 
     def handle(self, key: Any, rows: Iterator[Any]) -> Iterator[pd.DataFrame]:
         """The rows of one shard in one micro-batch."""
+        freeze_modules()
         yield from frames(self._handled(shard_of(int(key[0]), self._run.shards), rows))
 
     def _handled(self, number: int, rows: Iterator[pd.DataFrame]) -> Iterator[Packet]:
@@ -292,6 +305,7 @@ class FiniteHost:
         self._run = run
 
     def apply(self, key: tuple[pa.Scalar, ...], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_modules()
         yield from batches(self._handled(shard_of(key[0].as_py(), self._run.shards), rows))
 
     def _handled(self, number: int, rows: Iterator[pa.RecordBatch]) -> Iterator[Packet]:
@@ -310,6 +324,7 @@ class Unpack:
         self._kind, self._schema = kind, schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_modules()
         pieces = Pieces()
         for batch in batches:
             own = batch.filter(pc.equal(batch.column("kind"), self._kind))

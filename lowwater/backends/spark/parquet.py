@@ -31,6 +31,7 @@ from lowwater.backends.spark.session import PARTITIONS
 from lowwater.backends.spark.versions import arrow_schema, check
 from lowwater.errors import LowwaterError
 from lowwater.plan.plan import Plan
+from lowwater.runtime.ingest import Ingest, Together
 
 _BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
 _ROWS = 1 << 18
@@ -117,17 +118,26 @@ class ParquetFrame:
 
 
 class ParquetRuns:
-    """Ingest of the files of one task, whatever directories they are in."""
+    """Ingest of the files of one task, whatever directories they are in. Inputs of a union are reduced together."""
 
     def __init__(self, runs: Sequence[ParquetRun]) -> None:
         self._runs = tuple(runs)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = [file for batch in batches for file in batch.to_pylist()]
+        together = Together()
+        waiting: list[tuple[ParquetRun, Ingest]] = []
         for number, run in enumerate(self._runs):
             own = [file for file in files if file["input"] == number]
             if own:
-                yield from run(file["path"] for file in sorted(own, key=lambda f: (f["modificationTime"], f["path"])))
+                paths = (file["path"] for file in sorted(own, key=lambda f: (f["modificationTime"], f["path"])))
+                ingest = run.read(paths, together)
+                if ingest.waits:
+                    waiting.append((run, ingest))
+                else:  # its rows need not stay in memory
+                    yield from run.sent(ingest)
+        for run, ingest in waiting:
+            yield from run.sent(ingest)
 
 
 class ParquetRun:
@@ -136,10 +146,13 @@ class ParquetRun:
     def __init__(self, ingest: IngestRun, columns: tuple[str, ...]) -> None:
         self._ingest, self._columns = ingest, columns
 
-    def __call__(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        return self._ingest.run(rows for path in paths for rows in self._read(path))
+    def read(self, paths: Iterable[str], together: Together) -> Ingest:
+        return self._ingest.read((rows for path in paths for rows in self._rows(path)), together)
 
-    def _read(self, path: str) -> Iterator[pa.RecordBatch]:
+    def sent(self, ingest: Ingest) -> Iterator[pa.RecordBatch]:
+        return self._ingest.sent(ingest)
+
+    def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
         system, name = opened(path)
         with system.open_input_file(name) as file:
             parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
