@@ -9,6 +9,7 @@ topic by Spark's source:
 
     lowwater        to_spark() over lw.kafka(): the partitions are the sources
     spark-memory    from_json and groupBy(window(...)), with state in the JVM's heap
+    scan            from_json alone, without a sink: the cost of the topic and of its JSON, which both pay
 
 `rounds` describes how engines take turns. Ratios are only reported if the engines agree.
 """
@@ -81,12 +82,14 @@ WARM = Workload("warm", Question(10, 1), WARM_ROWS, 10, WARM_BATCHES)
 
 
 def engines(question: Question) -> tuple[Engine, ...]:
-    def spark_engine(spark: SparkSession, files: Files) -> DataFrame:
+    def values(spark: SparkSession, files: Files) -> DataFrame:
         topic = _topic(files)
         reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", topic["servers"])
         messages = reader.options(**_reading(topic)).option("subscribe", topic["topic"]).load()
-        values = messages.select(F.from_json(F.col("value").cast("string"), VALUE).alias("row")).select("row.*")
-        return spark_answers(values, question)
+        return messages.select(F.from_json(F.col("value").cast("string"), VALUE).alias("row")).select("row.*")
+
+    def spark_engine(spark: SparkSession, files: Files) -> DataFrame:
+        return spark_answers(values(spark, files), question)
 
     def ours(spark: SparkSession, files: Files) -> DataFrame:
         topic = _topic(files)
@@ -97,6 +100,7 @@ def engines(question: Question) -> tuple[Engine, ...]:
     return (
         Engine("lowwater", ours),
         Engine("spark-memory", spark_engine, MEMORY_STATE),
+        Engine("scan", values, writes=False),
     )
 
 
