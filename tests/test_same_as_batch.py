@@ -41,6 +41,23 @@ def numbers(n: int = 40, most: int = 80, seed: int = 2) -> pa.Table:
     return pa.table({"at": rng.integers(0, most, n), "k": rng.choice(["a", "b", "c"], n), "v": rng.integers(0, 9, n)})
 
 
+def test_columns_of_the_user_with_the_names_of_revisions_are_no_revisions() -> None:
+    rows = numbers().append_column("emitted", pa.array(["x"] * 40)).append_column("revision", pa.array([1] * 40))
+    of = Query.of(lambda s: s.where("v > 0"), stream(rows, progress="at", disorder=9), {})
+    tested = Comparison(of, arrivals(of, None), 0.0)
+    assert not tested.revises
+    assert tested.batch().num_rows == sum(v > 0 for v in rows["v"].to_pylist()) > 1
+
+
+def test_revised_answers_without_their_groups_are_refused() -> None:
+    def counts(rows: lw.Relation) -> lw.Relation:
+        every = rows.window(10).group_by("k").emit(allowed_lateness=20).agg(n=lw.count())
+        return every.select("window_start", "n", "emitted", "revision")
+
+    with pytest.raises(LowwaterError, match="keep them in select"):
+        assert_same_as_batch(counts, stream(numbers(), progress="at", disorder=9), cases=8)
+
+
 # -- the two planted bugs, each found by a test of a few lines ---------------------------------------------------------
 
 

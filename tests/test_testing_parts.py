@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+import lowwater as lw
 from lowwater.generate import lateness
 from lowwater.testing import Band, disordered
 from lowwater.testing.compare import difference, settled
@@ -43,9 +45,12 @@ def test_of_several_answers_the_last_revision_holds() -> None:
             "revision": [2, 1, 2],
         }
     )
-    assert sorted(settled(answers, ["wid"])["n"].to_pylist()) == [2, 7]
+    assert sorted(settled(answers, ["wid"], True)["n"].to_pylist()) == [2, 7]
     plain = answers.drop_columns(["emitted", "revision"])
-    assert settled(plain, ["wid"]) is plain
+    assert settled(plain, ["wid"], True) is plain
+    assert settled(answers, [], False) is answers, "columns of the user that have these names"
+    with pytest.raises(lw.LowwaterError, match="keep them in select"):
+        settled(answers, [], True)
 
 
 def test_disordered_keeps_its_bound_and_its_seed() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lowwater.errors import LowwaterError
 from lowwater.model.text import table_lines, without_wid
 
 Row = dict[str, Any]
@@ -69,12 +70,24 @@ def difference(expected: pa.Table, got: pa.Table, tolerance: float, keys: Sequen
     return Difference(expected.schema, keys, missing, extra) if missing or extra else None
 
 
-def settled(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Answers that hold: of several about one window and group, the one with the largest revision."""
-    if not {"emitted", "revision"} <= set(table.column_names):
+def settled(table: pa.Table, keys: Sequence[str], revises: bool) -> pa.Table:
+    """Answers that hold: of several about one window and group, the one with the largest revision.
+
+    `keys` are the columns of the window and the group. `revises` is whether the query answers more than once; other
+    tables may have columns of these names, too.
+    """
+    if not revises or not {"emitted", "revision"} <= set(table.column_names):
         return table
     last: dict[str, Row] = {}
+    known: set[str] = set()
     for row in table.sort_by([("revision", "ascending")]).to_pylist():
+        answer = repr([row[name] for name in (*keys, "revision")])
+        if answer in known:
+            raise LowwaterError(
+                "Answers that are revised cannot be compared without all columns of their window and group; keep them "
+                "in select()."
+            )
+        known.add(answer)
         last[repr([row[name] for name in keys])] = row
     held = pa.Table.from_pylist(list(last.values()), schema=table.schema)
     return held.drop_columns(["emitted", "revision"])

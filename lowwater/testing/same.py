@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,11 @@ class Comparison:
     arrivals: Arrivals
     tolerance: float
 
+    @cached_property
+    def revises(self) -> bool:
+        """Whether the query may answer more than once about a window and a group."""
+        return self.query.built().node.properties.again is not None
+
     def batch(self, arrival: Arrival | None = None) -> pa.Table:
         """The batch answer over all rows, or over those of an arrival: `collect()` over the rows in order."""
         tables = {}
@@ -88,7 +94,7 @@ class Comparison:
                 order = order[np.isin(order, arrival.rows_of(input))]
             tables[name] = table.take(pa.array(order))
         relation = self.query.built(tables)
-        return settled(relation.collect(), keys_of(relation.plan))
+        return settled(relation.collect(), keys_of(relation.plan), self.revises)
 
     def steps(self, arrival: Arrival) -> Iterator[dict[str, pa.Table] | None]:
         """The rows of each micro-batch by input; None is a restart."""
@@ -110,7 +116,7 @@ class Comparison:
                 running.push_all({port: table for name, table in step.items() for port in ports[name]})
         running.finish()
         keys = keys_of(running.plan)
-        got = settled(running.result(), keys)
+        got = settled(running.result(), keys, self.revises)
         return difference(self.batch(arrival) if expected is None else expected, got, self.tolerance, keys)
 
     def script(self, arrival: Arrival) -> Script:
