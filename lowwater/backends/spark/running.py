@@ -149,16 +149,22 @@ class RunningQuery:
 
     def _end(self) -> None:
         """Gives the command that ends all inputs. All rows must be read before, so that none is late."""
-        if self._stopped:
-            raise LowwaterError("The query was stopped before finish() came to the end; start it again to go on.")
+        self._refuse_stopped()
         if not self._checkpoint.ending:
             self._checkpoint.end()
+
+    def _refuse_stopped(self) -> None:
+        """Ends a `finish()` that waits while another thread stops the query."""
+        if self._stopped and self.metrics().low_watermark != "end":
+            raise _given_up()
 
     def finish(self, timeout: float | None = None) -> None:
         """Ends all inputs: what is there now is processed, every window that is open is answered, the query stops.
 
-        Sources that never pause are read up to where they are at the call. After `timeout` seconds an error is raised;
-        all micro-batches that are done stay done, and `finish()` can be called again to go on.
+        Sources that never pause are read up to where they are at the call. So is a directory into which files are
+        written all the time, if there is a `timeout`; without one, `finish()` reads until no new file is there. After
+        `timeout` seconds an error is raised; all micro-batches that are done stay done, and `finish()` can be called
+        again to go on.
 
         A query that has failed is not finished: mend it, start it again, then finish it.
         """
@@ -172,6 +178,7 @@ class RunningQuery:
             self._end_replayed(deadline)
         else:
             self._end_running(deadline)
+        self._refuse_stopped()  # before the mark: a query that was stopped has windows to answer
         self._checkpoint.finished()
 
     def _end_in_place(self) -> None:
@@ -201,11 +208,15 @@ class RunningQuery:
 
     def _drain(self, trigger: dict[str, Any], deadline: float | None) -> None:
         self.metrics()
+        self._refuse_stopped()
         self.spark = self._launch(trigger)
+        if self._stopped:  # while it was launched
+            self._halt()
         if not self.await_termination(_left(deadline)):
             self._halt()
-            raise _timed_out("The query is stopped", self.metrics())
+            raise _timed_out("The query is stopped", "nothing is lost: call finish() again", self.metrics())
         self.metrics()
+        self._refuse_stopped()
 
     def _end_running(self, deadline: float | None) -> None:
         """Ends a query while it runs, because its source forgets what it has sent: no other launch could read it."""
@@ -218,8 +229,10 @@ class RunningQuery:
         while self.metrics().low_watermark != "end":
             left = _left(deadline)
             if left is not None and left <= POLL:
-                raise _timed_out("The query goes on", self.metrics())
-            self.await_termination(POLL)
+                more = "lines that come from now on are late: call finish() again to wait for the end"
+                raise _timed_out("The query goes on to its end", more, self.metrics())
+            if self.await_termination(POLL) and self.metrics().low_watermark != "end":
+                raise _given_up()
         self._halt()
 
 
@@ -228,8 +241,12 @@ def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(1e-3, deadline - time.monotonic())
 
 
-def _timed_out(state: str, metrics: Metrics) -> LowwaterError:
+def _given_up() -> LowwaterError:
+    return LowwaterError("The query was stopped before finish() came to the end; start it again to go on.")
+
+
+def _timed_out(state: str, more: str, metrics: Metrics) -> LowwaterError:
     return LowwaterError(
-        f"finish() has not come to the end within its time-out, after {metrics.rows} rows in all. {state} and nothing "
-        "is lost: call finish() again, with a longer timeout= if a single micro-batch needs it."
+        f"finish() has not come to the end within its time-out, after {metrics.rows} rows in all. {state} and {more}, "
+        "with a longer timeout= if a single micro-batch needs it."
     )
