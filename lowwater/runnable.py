@@ -94,9 +94,10 @@ class Runnable:
         """Starts a query that keeps running. A query over tables takes only `shards` and `late`, and rows by push().
 
         checkpoint  a directory in which Spark keeps the state and what was read; starting again there goes on
-        results     a directory for parquet files, or a function of (DataFrame, number of the micro-batch)
+        results     a directory for parquet files, one of to_delta(), to_jdbc(), to_table() and to_kafka(), or a
+                    function of (DataFrame, number of the micro-batch)
         late        the same for late rows; over tables False, so that they are only counted
-        progress    the same for the low-watermark and the metrics after each micro-batch
+        progress    the same for the progress of each source after each micro-batch
         trigger     as for DataStreamWriter.trigger, such as {"availableNow": True}
         shards      the largest parallelism; fixed with the first start
         partitions  how many shards run at once; `lowwater rescale` changes it later

@@ -207,6 +207,8 @@ def test_advance_one_source_by_a_datetime() -> None:
         query.advance(to=NOON, source="c")
     with pytest.raises(LowwaterError, match=r"advance\(to=\) 'noon' is not a value of type timestamp"):
         query.advance(to="noon")
+    with pytest.raises(LowwaterError, match="has no time zone, but ts has"):
+        query.advance(to=NOON.replace(tzinfo=None))
 
 
 def test_advance_without_a_known_source_is_refused() -> None:

@@ -1,4 +1,6 @@
-"""The local backend: one process, deterministic, a clock that only moves when told. Tests, docs and figures use it.
+"""The local backend: one process, deterministic. Tests, docs and figures use it.
+
+Its clock moves only by push, advance and tick.
 
 It runs the same ingest and the same shards as Spark does, without Spark: a batch pushed is a micro-batch, and its
 stages run one after the other.
@@ -212,7 +214,10 @@ class LocalQuery:
 
     def _promise(self, entry: Entry, to: Any, source: Any) -> Facts:
         declared = self.plan.inputs[entry.input]
-        least = Ticks(entry.schema.field(declared.time).type).point(to, "advance(to=)")
+        column = entry.schema.field(declared.time).type
+        if isinstance(to, dt.datetime) and to.tzinfo is None and pa.types.is_timestamp(column) and column.tz:
+            raise LowwaterError(f"The time {to} has no time zone, but {declared.time} has; give one, as in tzinfo=UTC.")
+        least = Ticks(column).point(to, "advance(to=)")
         names = whole(self.metrics().by_source.by_name[declared.name].column("source"))
         if source is not None:
             type = entry.schema.field(declared.source).type if declared.source else pa.string()

@@ -33,7 +33,7 @@ MOST_BATCHES = 24
 
 
 def disordered(rows: Any, by: Length | Disorder, seed: int = 0, progress: str | None = None) -> pa.Table:
-    """The rows in an order of arrival: each is delayed by at most `by`, or as a pattern of `lowwater.generate` says.
+    """The rows in an order of arrival: each is delayed by at most `by`, or by a pattern of `lowwater.generate`.
 
     `progress` names the column of times; without it, the rows must have only one column of times.
 

@@ -64,7 +64,7 @@ def test_a_repeated_batch_leaves_equal_files_untouched(spark: SparkSession, tmp_
     for _ in range(2):
         part.directory.begin(7)
         name = part.put(3, NUMBERS.slice(0, 1), NUMBERS.slice(1))
-        part.put(3, NUMBERS)  # another attempt, of which nobody tells the driver
+        part.put(3, NUMBERS)  # another attempt, which the driver does not learn of
         assert part.read() == (seen and [1, 2, 3]), "hidden until the driver shows it"
         part.show(name)
         seen.append(part.files())

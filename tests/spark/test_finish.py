@@ -53,7 +53,7 @@ def test_a_rate_source_is_finished(spark: SparkSession, tmp_path: Path) -> None:
 
 @contextmanager
 def numbers() -> Iterator[int]:
-    """The port of a server that sends the numbers from 0 on, one per line, to whoever connects."""
+    """The port of a server that sends the numbers from 0 on, one per line, to each client."""
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
