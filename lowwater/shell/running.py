@@ -93,9 +93,18 @@ def _finish(started: Sequence[Started], view: View, stop: threading.Event) -> No
             view.look(started)
             thread.join(LOOK)
         if failed:
+            _raise_failed(started)  # names the query; a thread of finish() may know of the failure first
             raise failed[0]
         if stop.is_set():
             return
+
+
+def _raise_failed(started: Sequence[Started]) -> None:
+    """Raises the error of a query that has failed, if one has."""
+    for one in started:
+        error = one.query.spark.exception()
+        if error is not None:
+            raise LowwaterError(f"{one.name} has failed: {cause_of(str(error)).rstrip('.')}.")
 
 
 def _caught(call: Callable[[], None], failed: list[BaseException]) -> Callable[[], None]:
@@ -135,10 +144,7 @@ class View:
 
     def look(self, started: Sequence[Started], last: bool = False) -> None:
         """Shows the metrics of all queries, and raises the error of one that has failed."""
-        for one in started:
-            error = one.query.spark.exception()
-            if error is not None:
-                raise LowwaterError(f"{one.name} has failed: {cause_of(str(error)).rstrip('.')}.")
+        _raise_failed(started)
         if self._live is not None:
             self._live.update(screen(started))
             return
