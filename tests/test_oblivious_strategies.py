@@ -229,3 +229,30 @@ def test_limit_holds_if_every_micro_batch_opens_the_join_anew() -> None:
     assert query.result().num_rows == tables["a"].num_rows // 2 * 8
     assert {"plain", "DBF"} <= used
     assert query.metrics().operators[0].evicted_rows == 0
+
+
+@pytest.mark.parametrize("strategy", ["MSF", "Hybrid"])
+def test_sorting_within_a_limit_takes_keys_that_no_float_holds(strategy: str) -> None:
+    """400 equal keys above 2^53 wait for larger ones, and take more than the limit allows."""
+    tables = {n: named(n, [2**60 + 1] * 400) for n in "ab"}
+    expect = lw.expect(scrambling=500)
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, strategy=strategy, memory=5_000).start()
+    query.push(tables["a"], "a")
+    (join,) = operators(query)
+    assert join.memory <= 5_000
+    query.finish()
+    assert query.metrics().operators[0].evicted_rows > 0
+
+
+@examples(30)
+@given(st.lists(st.integers(2**60 - 3, 2**60 + 3), min_size=1, max_size=30))
+def test_the_middle_of_waiting_rows_is_a_value_of_theirs(values: list[int]) -> None:
+    query = lw.oblivious_join(
+        streams({n: named(n, []) for n in "ab"}), on="t", expect=lw.expect(scrambling=50), strategy="MSF"
+    ).start()
+    query.push(named("a", values), "a")
+    (join,) = operators(query)
+    middle = join.waiting[0].middle()
+    assert middle in values
+    assert 2 * sum(value <= middle for value in values) >= len(values)
+    assert 2 * sum(value < middle for value in values) <= len(values)
