@@ -115,3 +115,42 @@ def test_rows_alone_of_all_shards_meet_in_one_group(shards: int) -> None:
     """They are in the shards of their own keys, and the key of the other side is null in all of them."""
     counts = with_own_names("right").window(100, over="u").group_by("k").agg(n=lw.count())
     assert sorted(counts.collect(shards=shards)["n"].to_pylist()) == [1, 6]
+
+
+def measured_outer(how: str) -> lw.Relation:
+    """An outer join of measured streams on t = u, whose rows alone lack the column of the other side."""
+    a = pa.table({"t": [1, 2, 3], "a": [1, 2, 3]})
+    b = pa.table({"u": [2, 3, 4], "b": [2, 3, 4]})
+    sides = [lw.stream(a, name="a", progress="t", disorder=lw.measured())]
+    sides.append(lw.stream(b, name="b", progress="u", disorder=lw.measured()))
+    return lw.oblivious_join(sides, on=[("t", "u")], how=how, expect=lw.expect(scrambling=0)).named("both")
+
+
+def third(column: str) -> lw.Relation:
+    rows = pa.table({column: [1, 2, 3, 4], "c": [1, 2, 3, 4]})
+    return lw.stream(rows, name="c", progress=column, disorder=lw.measured())
+
+
+@pytest.mark.parametrize(
+    ("how", "lacked", "sentence"),
+    [
+        ("right", "t", "t does not progress, but 'u' does"),
+        ("left", "u", "u does not progress, but 't' does"),
+        ("full", "t", "t does not progress, and neither does another column"),
+        ("full", "u", "u does not progress, and neither does another column"),
+    ],
+)
+def test_joins_on_a_time_that_rows_alone_lack_are_refused(how: str, lacked: str, sentence: str) -> None:
+    with pytest.raises(lw.LowwaterError, match=sentence):
+        lw.oblivious_join([measured_outer(how), third(lacked)], on=lacked)
+
+
+def test_declared_streams_have_no_join_on_a_time_that_rows_alone_lack() -> None:
+    with pytest.raises(lw.LowwaterError, match="t does not progress, and neither does another column"):
+        lw.oblivious_join([with_own_names("full"), third("t")], on="t")
+
+
+@pytest.mark.parametrize(("how", "whole", "found"), [("left", "t", [1, 2, 3]), ("right", "u", [2, 3, 4])])
+def test_joins_on_a_time_that_all_rows_of_an_outer_join_have(how: str, whole: str, found: list[int]) -> None:
+    joined = lw.oblivious_join([measured_outer(how), third(whole)], on=whole, expect={"c": lw.expect(scrambling=0)})
+    assert sorted(joined.collect(shards=2)["c"].to_pylist()) == found
