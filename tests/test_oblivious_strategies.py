@@ -256,3 +256,61 @@ def test_the_middle_of_waiting_rows_is_a_value_of_theirs(values: list[int]) -> N
     assert middle in values
     assert 2 * sum(value <= middle for value in values) >= len(values)
     assert 2 * sum(value < middle for value in values) <= len(values)
+
+
+@every
+@pytest.mark.parametrize("then", list(STRATEGIES))
+@pytest.mark.parametrize("shards", [1, 2])
+def test_restart_takes_the_strategy_that_is_asked_for_then(strategy: str, then: str, shards: int) -> None:
+    tables, arrival = lagging(600)
+    expect = {n: lw.expect(scrambling=k) for n, k in {"a": 60, "b": 40, "c": 20}.items()}
+    first, other = (
+        lw.oblivious_join(streams(tables), on="t", expect=expect, strategy=name, ahead=20) for name in (strategy, then)
+    )
+    query, pushes = first.start(shards=shards), 0
+
+    def seen() -> None:
+        nonlocal pushes
+        pushes += 1
+        if pushes in (4, 5):
+            assert {join.strategy.name for join in operators(query)} == {strategy if pushes == 4 else then}
+            query.restart(other.node)
+
+    feed(tables, arrival, query, 1.0, seen)
+    query.finish()
+    assert pushes > 6
+    assert query.result().num_rows == tables["a"].num_rows // 2 * 8
+    assert query.metrics().late_rows == 0
+
+
+@pytest.mark.parametrize("first", ["DBF", None])
+def test_rows_aside_come_back_when_the_limit_is_gone(first: str | None) -> None:
+    """One stream is far ahead, so that its rows are on disk."""
+    tables = {n: named(n, list(range(2000))) for n in "ab"}
+    limited, free, asked = (
+        lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=0), **limits)
+        for limits in ({"memory": 20_000, "strategy": first}, {}, {"strategy": "MSF", "memory": "1 MB"})
+    )
+    query = limited.start()
+    query.push(tables["a"], "a")
+    query.push(tables["b"].slice(0, 100), "b")
+    (join,) = operators(query)
+    assert (join.strategy.name, sum(own.rows for own in join.aside) > 1000) == ("DBF", True)
+    query.restart(free.node)
+    query.push(tables["b"].slice(100, 100), "b")
+    (join,) = operators(query)
+    assert (join.strategy.name, sum(own.rows for own in join.aside)) == ("plain", 0)
+    query.restart(asked.node)
+    query.push(tables["b"].slice(200), "b")
+    assert [join.strategy.name for join in operators(query)] == ["MSF"]
+    query.finish()
+    assert sorted(row["a"] for row in query.result().to_pylist()) == list(range(2000))
+
+
+def test_restart_with_a_limit_goes_on_with_the_strategy_that_fitted() -> None:
+    tables = {n: named(n, list(range(2000))) for n in "ab"}
+    limited = lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=0), memory=20_000)
+    query = limited.start()
+    query.push(tables["a"], "a")
+    query.restart(limited.node)
+    assert [join.strategy.name for join in operators(query)] == ["DBF"]

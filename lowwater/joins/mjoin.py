@@ -119,6 +119,9 @@ class MJoin(OAJoin):
         self._multiplicities = known if len(known) == self.ports else None
         if self.limit is not None:
             self.limit.size(self)
+        wanted = PLAIN if strategy is None and memory is None else strategy
+        if wanted is not None and wanted != self.strategy and min(self.low) < END:  # the state is from before a restart
+            self.change(wanted)
 
     @property
     def strategy(self) -> Strategy:
