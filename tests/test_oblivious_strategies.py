@@ -314,3 +314,28 @@ def test_restart_with_a_limit_goes_on_with_the_strategy_that_fitted() -> None:
     query.push(tables["a"], "a")
     query.restart(limited.node)
     assert [join.strategy.name for join in operators(query)] == ["DBF"]
+
+
+@pytest.mark.parametrize(
+    "then",
+    [{"expect": lw.expect(scrambling=90)}, {"memory": "1 MB"}, {"ahead": 500}, {"strategy": "MSF", "memory": "1 MB"}],
+    ids=lambda then: " ".join(then),
+)
+def test_restart_takes_other_expectations_and_limits(then: dict[str, object]) -> None:
+    tables, arrival = lagging(600)
+    before = {"expect": lw.expect(scrambling=60), "strategy": "Hybrid", "ahead": 20}
+    one, other = (lw.oblivious_join(streams(tables), on="t", **now) for now in (before, {**before, **then}))
+    query = one.start()
+    feed(tables, arrival, query, 1.0, lambda: query.restart(other.node))
+    query.finish()
+    assert query.result().num_rows == tables["a"].num_rows // 2 * 8
+    assert query.metrics().late_rows == 0
+
+
+@pytest.mark.parametrize("then", [{"how": "left"}, {"on": ["t", "k"]}], ids=lambda then: " ".join(then))
+def test_restart_with_another_key_or_with_rows_alone_is_refused(then: dict[str, object]) -> None:
+    each = streams({n: pa.table({"t": [1, 2], "k": [1, 2], n: [1, 2]}) for n in "ab"})
+    one, other = (lw.oblivious_join(each, **{"on": "t", **now}) for now in ({}, then))
+    query = one.start()
+    with pytest.raises(lw.LowwaterError, match="belongs to another query"):
+        query.restart(other.node)
