@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lowwater as lw
+from lowwater.generate.scrambled import scrambled
 from lowwater.joins.strategy import STRATEGIES
 from lowwater.model.scrambling import Scrambling
 from tests.test_oblivious import counted, equijoin, named, operators, streams
@@ -115,3 +116,67 @@ def test_rows_alone_of_all_shards_meet_in_one_group(shards: int) -> None:
     """They are in the shards of their own keys, and the key of the other side is null in all of them."""
     counts = with_own_names("right").window(100, over="u").group_by("k").agg(n=lw.count())
     assert sorted(counts.collect(shards=shards)["n"].to_pylist()) == [1, 6]
+
+
+def measured_outer(how: str) -> lw.Relation:
+    """An outer join of measured streams on t = u, whose rows alone lack the column of the other side."""
+    a = pa.table({"t": [1, 2, 3], "a": [1, 2, 3]})
+    b = pa.table({"u": [2, 3, 4], "b": [2, 3, 4]})
+    sides = [lw.stream(a, name="a", progress="t", disorder=lw.measured())]
+    sides.append(lw.stream(b, name="b", progress="u", disorder=lw.measured()))
+    return lw.oblivious_join(sides, on=[("t", "u")], how=how, expect=lw.expect(scrambling=0)).named("both")
+
+
+def third(column: str) -> lw.Relation:
+    rows = pa.table({column: [1, 2, 3, 4], "c": [1, 2, 3, 4]})
+    return lw.stream(rows, name="c", progress=column, disorder=lw.measured())
+
+
+@pytest.mark.parametrize(
+    ("how", "lacked", "sentence"),
+    [
+        ("right", "t", "t does not progress, but 'u' does"),
+        ("left", "u", "u does not progress, but 't' does"),
+        ("full", "t", "t does not progress, and neither does another column"),
+        ("full", "u", "u does not progress, and neither does another column"),
+    ],
+)
+def test_joins_on_a_time_that_rows_alone_lack_are_refused(how: str, lacked: str, sentence: str) -> None:
+    with pytest.raises(lw.LowwaterError, match=sentence):
+        lw.oblivious_join([measured_outer(how), third(lacked)], on=lacked)
+
+
+def test_declared_streams_have_no_join_on_a_time_that_rows_alone_lack() -> None:
+    with pytest.raises(lw.LowwaterError, match="t does not progress, and neither does another column"):
+        lw.oblivious_join([with_own_names("full"), third("t")], on="t")
+
+
+@pytest.mark.parametrize(("how", "whole", "found"), [("left", "t", [1, 2, 3]), ("right", "u", [2, 3, 4])])
+def test_joins_on_a_time_that_all_rows_of_an_outer_join_have(how: str, whole: str, found: list[int]) -> None:
+    joined = lw.oblivious_join([measured_outer(how), third(whole)], on=whole, expect={"c": lw.expect(scrambling=0)})
+    assert sorted(joined.collect(shards=2)["c"].to_pylist()) == found
+
+
+def paired(table: pa.Table) -> int:
+    return sum(None not in row.values() for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_lost_results_of_outer_joins_are_estimated_without_the_rows_alone(how: str, shards: int) -> None:
+    """Twice the expected factor, and most rows alone. The judge is the batch answer over what has come so far."""
+    made = {n: scrambled(6000, i, factor=300, multiplicity=2).values for i, n in enumerate("ab")}
+    kept = {"a": made["a"][made["a"] % 8 < 5], "b": made["b"][made["b"] % 8 > 3]}
+    tables, pace = {n: named(n, own.tolist()) for n, own in kept.items()}, {"a": 25, "b": 20}
+    query = lw.oblivious_join(streams(tables), on="t", how=how, expect=lw.expect(scrambling=75)).start(shards=shards)
+    for step in range(1, 101):
+        query.push(**{n: t.slice((step - 1) * pace[n], pace[n]) for n, t in tables.items()})
+        if step == 60:
+            query.restart()
+        if step in (60, 100):
+            so_far = streams({n: t.slice(0, step * pace[n]) for n, t in tables.items()})
+            lost = lw.oblivious_join(so_far, on="t").collect().num_rows - paired(query.result())
+            assert lost > 50
+            assert 0.5 * lost <= query.metrics().operators[0].lost_results <= 2 * lost
+    (metrics,) = query.metrics().operators
+    assert metrics.result_rows > 2 * paired(query.result()), "most results are rows alone"

@@ -229,3 +229,113 @@ def test_limit_holds_if_every_micro_batch_opens_the_join_anew() -> None:
     assert query.result().num_rows == tables["a"].num_rows // 2 * 8
     assert {"plain", "DBF"} <= used
     assert query.metrics().operators[0].evicted_rows == 0
+
+
+@pytest.mark.parametrize("strategy", ["MSF", "Hybrid"])
+def test_sorting_within_a_limit_takes_keys_that_no_float_holds(strategy: str) -> None:
+    """400 equal keys above 2^53 wait for larger ones, and take more than the limit allows."""
+    tables = {n: named(n, [2**60 + 1] * 400) for n in "ab"}
+    expect = lw.expect(scrambling=500)
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, strategy=strategy, memory=5_000).start()
+    query.push(tables["a"], "a")
+    (join,) = operators(query)
+    assert join.memory <= 5_000
+    query.finish()
+    assert query.metrics().operators[0].evicted_rows > 0
+
+
+@examples(30)
+@given(st.lists(st.integers(2**60 - 3, 2**60 + 3), min_size=1, max_size=30))
+def test_the_middle_of_waiting_rows_is_a_value_of_theirs(values: list[int]) -> None:
+    query = lw.oblivious_join(
+        streams({n: named(n, []) for n in "ab"}), on="t", expect=lw.expect(scrambling=50), strategy="MSF"
+    ).start()
+    query.push(named("a", values), "a")
+    (join,) = operators(query)
+    middle = join.waiting[0].middle()
+    assert middle in values
+    assert 2 * sum(value <= middle for value in values) >= len(values)
+    assert 2 * sum(value < middle for value in values) <= len(values)
+
+
+@every
+@pytest.mark.parametrize("then", list(STRATEGIES))
+@pytest.mark.parametrize("shards", [1, 2])
+def test_restart_takes_the_strategy_that_is_asked_for_then(strategy: str, then: str, shards: int) -> None:
+    tables, arrival = lagging(600)
+    expect = {n: lw.expect(scrambling=k) for n, k in {"a": 60, "b": 40, "c": 20}.items()}
+    first, other = (
+        lw.oblivious_join(streams(tables), on="t", expect=expect, strategy=name, ahead=20) for name in (strategy, then)
+    )
+    query, pushes = first.start(shards=shards), 0
+
+    def seen() -> None:
+        nonlocal pushes
+        pushes += 1
+        if pushes in (4, 5):
+            assert {join.strategy.name for join in operators(query)} == {strategy if pushes == 4 else then}
+            query.restart(other.node)
+
+    feed(tables, arrival, query, 1.0, seen)
+    query.finish()
+    assert pushes > 6
+    assert query.result().num_rows == tables["a"].num_rows // 2 * 8
+    assert query.metrics().late_rows == 0
+
+
+@pytest.mark.parametrize("first", ["DBF", None])
+def test_rows_aside_come_back_when_the_limit_is_gone(first: str | None) -> None:
+    """One stream is far ahead, so that its rows are on disk."""
+    tables = {n: named(n, list(range(2000))) for n in "ab"}
+    limited, free, asked = (
+        lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=0), **limits)
+        for limits in ({"memory": 20_000, "strategy": first}, {}, {"strategy": "MSF", "memory": "1 MB"})
+    )
+    query = limited.start()
+    query.push(tables["a"], "a")
+    query.push(tables["b"].slice(0, 100), "b")
+    (join,) = operators(query)
+    assert (join.strategy.name, sum(own.rows for own in join.aside) > 1000) == ("DBF", True)
+    query.restart(free.node)
+    query.push(tables["b"].slice(100, 100), "b")
+    (join,) = operators(query)
+    assert (join.strategy.name, sum(own.rows for own in join.aside)) == ("plain", 0)
+    query.restart(asked.node)
+    query.push(tables["b"].slice(200), "b")
+    assert [join.strategy.name for join in operators(query)] == ["MSF"]
+    query.finish()
+    assert sorted(row["a"] for row in query.result().to_pylist()) == list(range(2000))
+
+
+def test_restart_with_a_limit_goes_on_with_the_strategy_that_fitted() -> None:
+    tables = {n: named(n, list(range(2000))) for n in "ab"}
+    limited = lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=0), memory=20_000)
+    query = limited.start()
+    query.push(tables["a"], "a")
+    query.restart(limited.node)
+    assert [join.strategy.name for join in operators(query)] == ["DBF"]
+
+
+@pytest.mark.parametrize(
+    "then",
+    [{"expect": lw.expect(scrambling=90)}, {"memory": "1 MB"}, {"ahead": 500}, {"strategy": "MSF", "memory": "1 MB"}],
+    ids=lambda then: " ".join(then),
+)
+def test_restart_takes_other_expectations_and_limits(then: dict[str, object]) -> None:
+    tables, arrival = lagging(600)
+    before = {"expect": lw.expect(scrambling=60), "strategy": "Hybrid", "ahead": 20}
+    one, other = (lw.oblivious_join(streams(tables), on="t", **now) for now in (before, {**before, **then}))
+    query = one.start()
+    feed(tables, arrival, query, 1.0, lambda: query.restart(other.node))
+    query.finish()
+    assert query.result().num_rows == tables["a"].num_rows // 2 * 8
+    assert query.metrics().late_rows == 0
+
+
+@pytest.mark.parametrize("then", [{"how": "left"}, {"on": ["t", "k"]}], ids=lambda then: " ".join(then))
+def test_restart_with_another_key_or_with_rows_alone_is_refused(then: dict[str, object]) -> None:
+    each = streams({n: pa.table({"t": [1, 2], "k": [1, 2], n: [1, 2]}) for n in "ab"})
+    one, other = (lw.oblivious_join(each, **{"on": "t", **now}) for now in ({}, then))
+    query = one.start()
+    with pytest.raises(lw.LowwaterError, match="belongs to another query"):
+        query.restart(other.node)

@@ -5,16 +5,16 @@ A row is *missed* if its partners may have left a buffer before it came:
     disorder   the buffers had passed its value by the rule: its stream is more scrambled than expected or monitored
     memory     rows with its value were evicted, because the rows of the join did not fit into its memory
 
-A missed row still joins what is there. So the missed rows are an upper bound on the rows that lost a result. All
-results contain exactly one row of each input. The rows of input i that are settled have R / rows_i results on average,
-and a missed row would have had as many, so that about
+A missed row still joins what is there. So the missed rows are an upper bound on the rows that lost a result. Let R be
+the results that contain a row of each input; rows alone of outer joins are none of them. The rows of input i that are
+settled have R / rows_i such results on average, and a missed row would have had as many, so that about
 
     lost_i = missed_i R / (rows_i - missed_i) - found_i
 
 results are lost through missed rows of input i, where found_i are the results that these rows have nevertheless.
 
->>> losses = Losses([100, 100], [0, 4], [0, 2])
->>> losses.estimate(190, [0, 0])          # 4 rows of the second input found 2 results, and others have 1.96 each
+>>> losses = Losses([100, 100], [0, 4], [0, 2], paired=190)
+>>> losses.estimate([0, 0])               # 4 rows of the second input found 2 results, and others have 1.96 each
 6
 """
 
@@ -35,6 +35,8 @@ class Losses:
     joined: list[int] = field(default_factory=list)
     missed: list[int] = field(default_factory=list)
     found: list[int] = field(default_factory=list)
+    paired: int = 0
+    """Results that contain a row of each input."""
     disorder: int = 0
     memory: int = 0
     evicted: int = 0
@@ -58,11 +60,11 @@ class Losses:
         """Rows that may have lost a result."""
         return self.disorder + self.memory
 
-    def estimate(self, results: int, waiting: Sequence[int]) -> int:
+    def estimate(self, waiting: Sequence[int]) -> int:
         """The estimated number of lost results. `waiting` are the rows of each input that can still find partners."""
         lost = 0.0
         for joined, missed, found, live in zip(self.joined, self.missed, self.found, waiting, strict=True):
             settled = joined - missed - live
             if missed and settled > 0:
-                lost += max(0.0, missed * (results - found) / settled - found)
+                lost += max(0.0, missed * (self.paired - found) / settled - found)
         return round(lost)

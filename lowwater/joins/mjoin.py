@@ -119,6 +119,9 @@ class MJoin(OAJoin):
         self._multiplicities = known if len(known) == self.ports else None
         if self.limit is not None:
             self.limit.size(self)
+        wanted = PLAIN if strategy is None and memory is None else strategy
+        if wanted is not None and wanted != self.strategy and min(self.low) < END:  # the state is from before a restart
+            self.change(wanted)
 
     @property
     def strategy(self) -> Strategy:
@@ -165,9 +168,9 @@ class MJoin(OAJoin):
 
     def _join_missed(self, port: int, keyed: Keyed, reason: str, emit: Emit) -> None:
         """Joins rows whose partners may have left a buffer already. Counts and reports them."""
-        before = self.counts.results
+        before = self.losses.paired
         self._meet(port, keyed, emit)
-        self.losses.note(port, len(keyed), self.counts.results - before, reason)
+        self.losses.note(port, len(keyed), self.losses.paired - before, reason)
         self.report(port, keyed.rows, reason, emit)
 
     def report(self, port: int, rows: pa.Table, reason: str, emit: Emit) -> None:
@@ -190,7 +193,9 @@ class MJoin(OAJoin):
     def _meet(self, port: int, keyed: Keyed, emit: Emit) -> None:
         """Joins rows with all that is in the buffers, and puts them into their own."""
         if len(keyed):
+            before = self.counts.results
             matched = self._probe(port, keyed, emit)
+            self.losses.paired += self.counts.results - before
             self.sides[port].insert(keyed, matched if self.sides[port].flagged else None)
             self.losses.joined[port] += len(keyed)
             if self._multiplicities is not None:
@@ -381,8 +386,8 @@ class MJoin(OAJoin):
     @property
     def lost(self) -> Lost:
         of, live = self.losses, [side.live_rows for side in self.sides]
-        lost = of.estimate(self.counts.results, live)
-        return Lost(of.disorder, of.memory, of.evicted, lost, sum(own.rows for own in self.aside), self.memory)
+        aside = sum(own.rows for own in self.aside)
+        return Lost(of.disorder, of.memory, of.evicted, of.estimate(live), aside, self.memory)
 
     def excess(self) -> str | None:
         """Checks that a buffer holds nothing before its cut, no more rows than it spans, and not too many bytes."""

@@ -49,8 +49,10 @@ class SortFirst:
         return keyed.where(due)
 
     def middle(self) -> int:
-        """A value that half of the waiting rows do not exceed."""
-        return int(np.median(np.concatenate([self._time(part.rows) for part in self._parts])))
+        """The value of a waiting row that half of them do not exceed."""
+        values = np.concatenate([self._time(part.rows) for part in self._parts])
+        half = (len(values) - 1) // 2
+        return int(np.partition(values, half)[half])
 
     @property
     def rows(self) -> int:

@@ -44,7 +44,7 @@ class DisorderReport:
         return (
             f"{self.name}: {rows(self.rows)}{sources}\n"
             f"  scrambling factor  {k}: a row came at most {rows(k)} after one with a value as large\n"
-            f"  multiplicity       {self.multiplicity}: at most so many rows share a value\n"
+            f"  multiplicity       {self.multiplicity}: the most rows with one value\n"
             f"  suggested          disorder={by!r}: no row was later than that"
         )
 

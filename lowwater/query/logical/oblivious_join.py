@@ -72,17 +72,18 @@ class ObliviousJoin(Stateful):
         """Results progress on the key at the slowest input, if all inputs have promises."""
         what = self.what
         own = [one.properties.progressing(side.time) for one, side in zip(self.inputs, what.sides, strict=True)]
-        names = tuple(dict.fromkeys(what.times))
+        names, lacked = tuple(dict.fromkeys(what.times)), missing(what)
+        whole = [name for name in names if name in what.result_schema().names and name not in lacked]
         known = [one.behind for one in own if one is not None]
         behind = None if None in known else max((b for b in known if b is not None), default=None)
         silent = next((n.properties.silent for n, one in zip(self.inputs, own, strict=True) if one is None), None)
         return Properties(
             what.result_schema(),
-            tuple(Progressing(name, behind, name in missing(what)) for name in names) if None not in own else (),
+            tuple(Progressing(name, behind, name in lacked) for name in names) if None not in own else (),
             apart=True,
             silent=silent,
             derived=True,
-            measured=names[0] if names[0] in what.result_schema().names else None,
+            measured=next(iter(whole), None),
         )
 
     def over(self, *inputs: Node) -> ObliviousJoin:
@@ -172,9 +173,9 @@ def progressing_place(names: Sequence[str], nodes: Sequence[Node], keys: Sequenc
         for name, key, node in zip(names, keys, nodes, strict=True)
         if not any(grows(node, column) for column in key) or node is nodes[-1]
     )
-    grown = node.properties.measured or node.properties.attribute
+    grown = next((c for c in (node.properties.measured, node.properties.attribute) if c and grows(node, c)), None)
     raise BadWindow(
-        f"Rows of {name!r} would be kept for ever: {', '.join(key) or 'no column'} does not progress, "
+        f"Rows of {name!r} would be kept without end: {', '.join(key) or 'no column'} does not progress, "
         f"{'and neither does another column' if grown is None else f'but {grown!r} does'}; put a column that "
         "progresses on all inputs into on=, or use join(within=)."
     )
