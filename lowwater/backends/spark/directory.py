@@ -120,15 +120,19 @@ class OutputDirectory:
         owner = self._owner()
         if not owner:
             self._mark(emptying=False)
-        elif not self._is_ours(owner):
+        self._refuse_taken_over(owner)
+        self.files.delete(staging_of(batch))
+
+    def _refuse_taken_over(self, owner: Mapping[str, Any]) -> None:
+        if owner and not self._is_ours(owner):
             raise LowwaterError(
                 f"{self.files.directory} was taken over by the query with the checkpoint {owner['checkpoint']} while "
                 "this query was running; give each query a directory of its own."
             )
-        self.files.delete(staging_of(batch))
 
     def show(self, batch: int, written: Mapping[str, str]) -> None:
         """Moves files of a micro-batch to their place: just those that are named, with their final names."""
+        self._refuse_taken_over(self._owner())  # once more: a micro-batch takes long, and the renames do not
         part, staging = part_of(batch), staging_of(batch)
         if not written.keys() <= set(self.files.names(staging)):
             raise LowwaterError(
