@@ -36,6 +36,7 @@ JARS = (CONNECTOR, AVRO, SQLITE) if pyspark.__version__ >= "4.2" else (SQLITE,)
 IF_DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",  # otherwise each commit reads the small log in 50 tasks
 }
 
 
