@@ -205,7 +205,9 @@ class MJoin(OAJoin):
     def _placed(self, port: int, keyed: Keyed) -> Keyed:
         """Rows that do not come in order of arrival, at the positions that the current strategy gives them.
 
-        In order of arrival, a row is put where its stream first reached its value, on its side of the cut.
+        In order of arrival, a row is put where its stream first reached its value, on its side of the cut. Rows may
+        share that position. It is never behind the one at which the row came, so rows that the cut spares came after
+        it, and are still no more than the tuples that the buffer spans.
         """
         time = self._time(port, keyed.rows)
         if self._sorted(port):
@@ -221,9 +223,9 @@ class MJoin(OAJoin):
         self.cuts.joined = [self._delivered(port) for port in range(self.ports)]
         self.cuts.strategy = strategy.name
         for port, side in enumerate(self.sides):
-            if moved and not self.streams.derived[port]:
-                side.moved(lambda keyed, port=port: self._placed(port, keyed))  # type: ignore[misc]
+            if moved and not self.streams.derived[port]:  # the cut first: a position of the other order is no position
                 self.cuts.position[port] = NEVER if strategy.sorts else 0
+                side.moved(lambda keyed, port=port: self._placed(port, keyed))  # type: ignore[misc]
 
     # -- progress --------------------------------------------------------------------------------------------------
 
