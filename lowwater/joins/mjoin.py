@@ -29,8 +29,9 @@ A strategy (strategy.py) changes how rows get to their buffers and which of them
 A stream with rows aside has passed nothing that is aside: a_j is cut at the smallest of these values. Results of a join
 that sorts come in order of their values.
 
-If the multiplicity of each stream is expected, the rows of a key leave when all of them have come. Rows without a
-partner are results of outer joins. They are emitted when their value is at most that of their cut: no partner comes.
+If the multiplicity of each stream is expected, the rows of a key leave when all of them have come. Rows beyond that are
+not noticed (complete_keys.py). Rows without a partner are results of outer joins. They are emitted when their value is
+at most that of their cut: no partner comes.
 
 A promise of an input (its low-watermark) cuts buffers as well: nothing below it comes any more. Results progress on the
 key at the slowest of these promises, because a result to come contains a tuple to come.
