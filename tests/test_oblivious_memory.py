@@ -14,6 +14,7 @@ import pytest
 
 import lowwater as lw
 from lowwater.generate.scrambled import scrambled
+from lowwater.joins.aside import PIECES
 from lowwater.model import monitors
 from tests.test_oblivious import named, operators, streams
 
@@ -61,7 +62,9 @@ def test_process_grows_by_the_limit_and_not_by_the_lag() -> None:
 
 
 MONITORS = 200_000
-"""Bytes of the monitors of one input and of the directory of its rows on disk, at most (docs/algorithms.md)."""
+"""Bytes of the monitors of one input, at most (docs/algorithms.md)."""
+DIRECTORY = 100_000
+"""Bytes that an input with rows on disk takes beyond that, at most."""
 
 
 @pytest.fixture
@@ -102,6 +105,28 @@ def test_allocations_stay_within_the_limit_whether_or_not_metrics_are_read(
     assert used >= {"plain", "DBF"}
     (metrics,) = query.metrics().operators
     assert (metrics.result_rows, metrics.evicted_rows) == (20_000, 0)
+
+
+def test_pieces_on_disk_do_not_grow_with_the_lag(allocated) -> None:
+    """One stream runs 300 small micro-batches ahead, each of which puts rows aside."""
+    tables = {n: named(n, list(range(60_000))) for n in "ab"}
+    query = lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=0), memory=100_000).start()
+    before, most, pieces = allocated(), 0, 0
+    for first in range(0, 60_000, 200):
+        query.push(tables["a"].slice(first, 200), "a")
+        query.results.clear()
+        (join,) = operators(query)
+        pieces = max(pieces, join.aside[0].pieces)
+        if first % 10_000 == 0:
+            most = max(most, allocated() - before)
+    assert (pieces, join.aside[0].rows > 58_000) == (2 * PIECES, True)
+    assert most <= 100_000 + MONITORS + DIRECTORY
+    for first in range(0, 60_000, 2000):
+        query.push(tables["b"].slice(first, 2000), "b")
+        query.results.clear()
+        assert operators(query)[0].memory <= 100_000
+    (metrics,) = query.metrics().operators
+    assert (metrics.result_rows, metrics.evicted_rows, metrics.aside_rows) == (60_000, 0, 0)
 
 
 def test_monitors_take_less_than_a_tenth_of_the_operations_of_the_join(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,62 @@ def test_strategies_can_change_in_any_micro_batch(lists: list[list[int]], shards
     assert counted(query.result()) == equijoin(*tables.values())
 
 
+def disordered(seed: int, names: str) -> dict[str, pa.Table]:
+    """Streams of up to 60 rows that progress through 40 values, in a little disorder."""
+    rng = np.random.default_rng(seed)
+    tables = {}
+    for name in names:
+        n = int(rng.integers(0, 60))
+        values, order = np.sort(rng.integers(0, 40, n)), np.argsort(np.arange(n) + rng.integers(0, 8, n), kind="stable")
+        tables[name] = named(name, values[order].tolist())
+    return tables
+
+
+@examples(15)
+@given(st.integers(0, 10**6), st.sampled_from(["ab", "abc"]), st.integers(300, 9000), st.integers(1, 2), st.data())
+def test_memory_and_strategies_change_no_result_that_is_not_counted(
+    seed: int, names: str, memory: int, shards: int, data
+) -> None:
+    """Where a bound of the operator fails, the run fails."""
+    tables = disordered(seed, names)
+    ahead = data.draw(st.none() | st.integers(1, 4))
+    joined = lw.oblivious_join(streams(tables), on="t", expect=factors(tables), memory=memory * shards, ahead=ahead)
+    query = joined.start(shards=shards)
+    at = dict.fromkeys(tables, 0)
+    while any(at[n] < t.num_rows for n, t in tables.items()):
+        name = data.draw(st.sampled_from([n for n, t in tables.items() if at[n] < t.num_rows]))
+        rows = data.draw(st.integers(1, 11))
+        query.push(tables[name].slice(at[name], rows), name)
+        at[name] += rows
+        change = data.draw(st.none() | st.sampled_from(list(STRATEGIES)))
+        for join in operators(query):
+            assert join.memory <= memory
+            if change is not None:
+                join.change(STRATEGIES[change])
+            assert join.excess() is None
+        if data.draw(st.booleans()):
+            query.restart()
+    query.finish()
+    found, wanted = counted(query.result()), equijoin(*tables.values())
+    assert not found - wanted
+    (metrics,) = query.metrics().operators
+    assert found == wanted or metrics.lost_to_memory > 0
+
+
+def test_change_of_strategy_cuts_the_buffer_where_the_new_order_has_it() -> None:
+    """Sorted rows lie at their values. Their cut at a value is no position among the rows that arrived."""
+    tables = {"a": named("a", [1000, 1001, 1002]), "b": named("b", [1000, 1001])}
+    query = lw.oblivious_join(streams(tables), on="t", expect=lw.expect(scrambling=0), strategy="MSF").start()
+    query.push(tables["a"], "a")
+    query.push(tables["b"].slice(0, 1), "b")
+    (join,) = operators(query)
+    join.change(STRATEGIES["plain"])
+    query.push(tables["b"].slice(1), "b")
+    assert (join.sides[0].live_rows, join.buffer(0), join.excess()) == (1, 1, None)
+    query.finish()
+    assert query.result().num_rows == 2
+
+
 def lagging(rows: int = 2000) -> tuple[dict[str, pa.Table], dict[str, np.ndarray]]:
     """Three streams in little disorder, the second of which is slow for most of the time."""
     tables, arrival = {}, {}

@@ -5,9 +5,15 @@ smallest and largest value. A piece is decoded once, when it is read back. In th
 disk; on Spark they are segments of the state store, which its tasks map from local files.
 
 The rows of one call are sorted by value before they are cut, so that the pieces of one call do not overlap.
+
+There are at most 2 * `PIECES` pieces, so the memory that their entries take does not grow with the lag. Beyond that, as
+many pairs of neighbours are merged as pieces were added. They are the smallest, but not among those that are read back
+next, so that a piece is read back whole only if few of its rows are early. Two pieces are decoded at a time.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,8 +22,9 @@ from lowwater.joins.part import KeyedRows
 from lowwater.model.ticks import END
 from lowwater.state.store import Entry, Store
 
-PIECES = 256
-"""The number of pieces that is aimed at where many rows are aside: larger pieces keep the directory short."""
+PIECES = 64
+"""The number of pieces that is aimed at where many rows are aside: larger pieces keep the directory short. As many are
+left as they are before any are merged."""
 
 
 class Aside:
@@ -36,6 +43,17 @@ class Aside:
             piece = Keyed(keyed.rows.take(which), keyed.on, keyed.code[which], keyed.at[which])
             least, top = int(time[which].min()), int(time[which].max())
             self._slots.add(piece, rows=len(which), least=least, most=top)
+        while self.pieces > 2 * PIECES:
+            self._merge()
+
+    def _merge(self) -> None:
+        """Merges the two neighbours with the fewest rows that are not read back soon."""
+        later = sorted(self._slots, key=lambda entry: int(entry.meta["least"]))[PIECES:]
+        one, other = min(pairwise(later), key=lambda pair: int(pair[0].meta["rows"] + pair[1].meta["rows"]))
+        keyed, most = Keyed.merged([one.value, other.value])[0], max(one.meta["most"], other.meta["most"])
+        self._slots.add(keyed, rows=len(keyed), least=one.meta["least"], most=most)
+        self._slots.drop(one.name)
+        self._slots.drop(other.name)
 
     @property
     def _next(self) -> Entry[Keyed] | None:

@@ -1,4 +1,10 @@
-"""Keys of which all rows have come on all inputs, if the number of rows per key is expected. Their rows can leave."""
+"""Keys of which all rows have come on all inputs, if the number of rows per key is expected. Their rows can leave.
+
+No trace of such a key is kept: it would have to stay until the buffers are cut behind its value, like the rows, and
+where the scrambling factor is not known that may be the end. So a row beyond the expected number is not noticed if it
+comes in a later micro-batch: it meets none of the rows that have left, and is neither late nor counted as lost. If rows
+without a partner are results, it becomes one.
+"""
 
 from __future__ import annotations
 

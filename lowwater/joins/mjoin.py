@@ -29,8 +29,9 @@ A strategy (strategy.py) changes how rows get to their buffers and which of them
 A stream with rows aside has passed nothing that is aside: a_j is cut at the smallest of these values. Results of a join
 that sorts come in order of their values.
 
-If the multiplicity of each stream is expected, the rows of a key leave when all of them have come. Rows without a
-partner are results of outer joins. They are emitted when their value is at most that of their cut: no partner comes.
+If the multiplicity of each stream is expected, the rows of a key leave when all of them have come. Rows beyond that are
+not noticed (complete_keys.py). Rows without a partner are results of outer joins. They are emitted when their value is
+at most that of their cut: no partner comes.
 
 A promise of an input (its low-watermark) cuts buffers as well: nothing below it comes any more. Results progress on the
 key at the slowest of these promises, because a result to come contains a tuple to come.
@@ -210,7 +211,9 @@ class MJoin(OAJoin):
     def _placed(self, port: int, keyed: Keyed) -> Keyed:
         """Rows that do not come in order of arrival, at the positions that the current strategy gives them.
 
-        In order of arrival, a row is put where its stream first reached its value, on its side of the cut.
+        In order of arrival, a row is put where its stream first reached its value, on its side of the cut. Rows may
+        share that position. It is never behind the one at which the row came, so rows that the cut spares came after
+        it, and are still no more than the tuples that the buffer spans.
         """
         time = self._time(port, keyed.rows)
         if self._sorted(port):
@@ -226,9 +229,9 @@ class MJoin(OAJoin):
         self.cuts.joined = [self._delivered(port) for port in range(self.ports)]
         self.cuts.strategy = strategy.name
         for port, side in enumerate(self.sides):
-            if moved and not self.streams.derived[port]:
-                side.moved(lambda keyed, port=port: self._placed(port, keyed))  # type: ignore[misc]
+            if moved and not self.streams.derived[port]:  # the cut first: a position of the other order is no position
                 self.cuts.position[port] = NEVER if strategy.sorts else 0
+                side.moved(lambda keyed, port=port: self._placed(port, keyed))  # type: ignore[misc]
 
     # -- progress --------------------------------------------------------------------------------------------------
 
