@@ -23,8 +23,8 @@ def expect(scrambling: int, rate: float = 1.0, multiplicity: int | None = None) 
     scrambling     its scrambling factor: no row comes more than so many rows after one with a key as large
     rate           rows per second, for the expected memory; only the ratio of rates counts
     multiplicity   the largest number of rows with one value of the progressing column. If it is expected of all
-                   streams, the rows of a key leave when all of them have come. A further row of that key finds none of them, and
-                   nothing reports it
+                   streams, the rows of a key leave when all of them have come. A further row of that key finds none
+                   of them, and nothing reports it
     """
     if scrambling < 0 or rate <= 0 or (multiplicity is not None and multiplicity < 1):
         raise LowwaterError(
