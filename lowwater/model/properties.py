@@ -16,7 +16,7 @@ aggregation, a join or a union.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -73,6 +73,8 @@ class Properties:
     """Columns that, together with the time, identify a row, so that there are no ties; None if no columns do."""
     derived: bool = False
     """Whether rows are results of another operator, whose order of arrival is not defined."""
+    together: tuple[str, ...] = ()
+    """The times of a join, of all of which GREATEST and LEAST are the extremes; none once one of them has changed."""
     measured: str | None = None
     """The attribute that grows in the long run although nothing is promised of it; for joins without a window."""
 
@@ -91,6 +93,14 @@ class Properties:
     def progressing(self, attribute: str) -> Progressing | None:
         return next((p for p in self.progress if p.attribute == attribute), None)
 
+    def extreme(self, kind: str, columns: Sequence[str]) -> Progressing | None:
+        """Progress on GREATEST or LEAST of columns, if it is known of them.
+
+        The greatest of some of the times is behind the greatest of all, but their least is not behind the least of all.
+        """
+        known = set(columns) == set(self.together) or (kind == LEAST and set(columns) <= set(self.together))
+        return self.progressing(kind) if known else None
+
     def closes_by(self, attribute: str, key: Sequence[str]) -> str | None:
         """The column of a key by which groups progress on their own on an attribute; None if they do not.
 
@@ -101,11 +111,13 @@ class Properties:
 
     def keeping(self, columns: Sequence[str]) -> Properties:
         """The properties of a projection. Facts about dropped columns are dropped."""
-        named = {p.attribute for p in self.progress} & {GREATEST, LEAST}
+        together = self._together(set(self.schema.names) - set(columns))
+        named = (GREATEST, LEAST) if together else ()
         return replace(
             self,
             schema=pa.schema([self.schema.field(name) for name in columns]),
             progress=tuple(p.among(columns) for p in self.progress if p.attribute in columns or p.attribute in named),
+            together=together,
             ends=tuple(name for name in self.ends if name in columns),
             hidden=tuple(name for name in self.hidden if name in columns),
             measured=self.measured if self.measured in columns else None,
@@ -116,13 +128,20 @@ class Properties:
         at = self.schema.get_field_index(field.name)
         schema = self.schema.append(field) if at < 0 else self.schema.set(at, field)
         others = [name for name in self.schema.names if name != field.name]
-        kept = tuple(p.among(others) for p in self.progress if p.attribute != field.name)
+        together = self._together({field.name})
+        gone = (field.name, *(() if together else (GREATEST, LEAST)))
+        kept = tuple(p.among(others) for p in self.progress if p.attribute not in gone)
         return replace(
             self,
             schema=schema,
             progress=(*kept, *(p.among(others) for p in progress)),
+            together=together,
             ends=tuple(name for name in self.ends if name != field.name),
             hidden=tuple(name for name in self.hidden if name != field.name),
             identified=None if field.name in (self.identified or ()) else self.identified,
             measured=None if field.name == self.measured else self.measured,
         )
+
+    def _together(self, changed: Set[str]) -> tuple[str, ...]:
+        """What is left of `together` when columns are dropped or replaced: all or nothing."""
+        return () if changed & set(self.together) else self.together

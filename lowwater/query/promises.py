@@ -102,6 +102,7 @@ def behind_join(what: WindowJoin, each: Sequence[Properties]) -> Properties:
         apart=True,
         silent=None if progress else _endless(what),
         derived=True,
+        together=tuple(dict.fromkeys(what.times)) if together else (),
     )
 
 

@@ -95,10 +95,7 @@ class Derive(Rowwise):
         for p, _ in self.moves:
             yield replace(p, attribute=self.name)
         if self._extreme is not None:
-            together, columns = self._extreme
-            known = before.progressing(together)
-            if known is not None and all(before.progressing(column) for column in columns):
-                yield replace(known, attribute=self.name)
+            yield replace(self._extreme, attribute=self.name)
 
     @cached_property
     def moves(self) -> tuple[tuple[Progressing, int], ...]:
@@ -110,12 +107,13 @@ class Derive(Rowwise):
         return ((p, shift[1]),)
 
     @cached_property
-    def _extreme(self) -> tuple[str, tuple[str, ...]] | None:
-        """If the column is just the greatest or the least of others: which of both, and those columns."""
+    def _extreme(self) -> Progressing | None:
+        """If the column is just the greatest or the least of the times of a join: the progress on that."""
         bound = bound_to(self.expression, self.of.schema)
         if bound is None or bound.extreme is None:
             return None
-        return GREATEST if bound.extreme[0] == "greatest" else LEAST, tuple(bound.extreme[1])
+        kind, columns = bound.extreme
+        return self.of.properties.extreme(GREATEST if kind == "greatest" else LEAST, columns)
 
     def line(self) -> str:
         return f"Apply  {self.name} = {self.expression}"
@@ -129,11 +127,11 @@ class Derive(Rowwise):
         return self if self.name in needed else self.of
 
     def reads(self, needed: Set[str]) -> Sequence[Set[str]]:
-        together = set() if self._extreme is None else {self._extreme[0]}
+        together = set() if self._extreme is None else {self._extreme.attribute}
         return [needed - {self.name} | columns_of(self.expression, self.of) | together]
 
     def spec(self) -> OperatorSpec:
-        together = [] if self._extreme is None else [(self._extreme[0], 0)]
+        together = [] if self._extreme is None else [(self._extreme.attribute, 0)]
         moves = (*((p.attribute, ahead) for p, ahead in self.moves), *together)
         return DeriveSpec(self.of.schema, self.schema.field(self.name), self.expression, moves)
 
