@@ -53,6 +53,8 @@ class Relation(Runnable):
 
     def named(self, name: str) -> Relation:
         """The same relation under a name. A join prefixes columns that both sides have with it."""
+        if not isinstance(name, str) or not name:
+            raise LowwaterError(f"named() takes a name, as in named('per_minute'), not {name!r}.")
         return Relation(self.node, name)
 
     # -- rows ------------------------------------------------------------------------------------------------------

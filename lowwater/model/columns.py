@@ -10,6 +10,8 @@ from lowwater.errors import LowwaterError
 
 KEEP = "__lw_keep"
 """Marks the rows that all filters of an input keep. Filters mark rows because progress is learned from all of them."""
+ORIGIN = "__lw_origin"
+"""The entry of the plan that a row came by, for operators that find out later that it was late (`Operator.defers`)."""
 WINDOW_TIME = "window_time"
 """The last tick inside a window: the time of a window result for the operators that follow."""
 

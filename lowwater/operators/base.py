@@ -172,6 +172,9 @@ class Operator(ABC):
     """See the module text. `ports` is the number of inputs."""
 
     ports: int = 1
+    defers: bool = False
+    """Whether it reports late rows after the rows of a batch. Its rows then carry ORIGIN if they come from several
+    inputs, and it emits that column with those that were late."""
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = Store() if store is None else store

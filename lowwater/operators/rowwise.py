@@ -124,6 +124,8 @@ class MapSpec(RowwiseSpec):
     function: RowFunction
     shown: pa.Schema
     hidden: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    """The columns on which its rows progress."""
     name = "Apply"
 
     @property
@@ -141,7 +143,8 @@ class MapSpec(RowwiseSpec):
     def open(self, store: Store, shards: int) -> Operator:
         known = self.before
         same = [f.name for f in self.result if f.name in known.names and known.field(f.name).type == f.type]
-        return Map(lambda rows: mapped(rows, self.function, self.shown, self.hidden), same, store)
+        function, shown, hidden, times = self.function, self.shown, self.hidden, [t for t in self.times if t in same]
+        return Map(lambda rows: mapped(rows, function, shown, hidden, times), same, store)
 
 
 class Select(Operator):
@@ -231,7 +234,6 @@ class Map(Operator):
     def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
         table = batch_of(rows)
         mapped = self.function(table)
-        refuse_another_number(table.num_rows, mapped.num_rows)
         self.counts.results += mapped.num_rows
         emit(Batch(mapped))
 
@@ -259,18 +261,50 @@ def holding(condition: Expression) -> RowMask:
     return lambda rows: np.asarray(pc.fill_null(condition.evaluate(rows), False), np.bool_)
 
 
-def refuse_another_number(given: int, returned: int) -> None:
-    if returned != given:
-        raise LowwaterError(f"apply() got {given} rows and returned {returned}; filter with where() instead.")
+def mapped(
+    rows: pa.Table,
+    function: RowFunction,
+    schema: pa.Schema,
+    carried: Sequence[str] = (),
+    unchanged: Sequence[str] = (),
+) -> pa.Table:
+    """Applies a function to the visible columns. The columns `carried` stay with their rows.
 
-
-def mapped(rows: pa.Table, function: RowFunction, schema: pa.Schema, carried: Sequence[str] = ()) -> pa.Table:
-    """Applies a function to the visible columns. The columns `carried` stay with their rows."""
-    shown = function(rows.drop_columns(list(carried))).select(schema.names).cast(schema)
-    refuse_another_number(rows.num_rows, shown.num_rows)
+    What it returns is refused unless it has the columns of `schema`, as many rows, and the columns `unchanged` as they
+    were, on which rows progress: a row that moved below its promise would be lost.
+    """
+    found = function(rows.drop_columns(list(carried)))
+    if not isinstance(found, pa.Table):
+        raise LowwaterError(
+            f"apply() returned {type(found).__name__}, not an Arrow table; return one from the function."
+        )
+    if found.num_rows != rows.num_rows:
+        raise LowwaterError(
+            f"apply() got {rows.num_rows} rows and returned {found.num_rows}; filter with where() instead."
+        )
+    shown = pa.table([_returned(found, f) for f in schema], schema=schema)
+    for name in unchanged:
+        if name in schema.names and not shown.column(name).equals(rows.column(name)):
+            raise LowwaterError(
+                f"apply() changed {name!r}, on which its rows progress; return it as it is, and add a column for new "
+                "times."
+            )
     for name in carried:
         shown = shown.append_column(rows.schema.field(name), rows.column(name))
     return shown
+
+
+def _returned(found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """A column that a function has returned, in its promised type."""
+    if found.schema.get_field_index(field.name) < 0:
+        raise LowwaterError(f"apply() returned no column {field.name!r}; its schema= promises it.")
+    column = found.column(field.name)
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise LowwaterError(
+            f"apply() returned {field.name!r} as {column.type}, which is not {field.type}; name its type in schema=."
+        ) from error
 
 
 def mapped_where(rows: pa.Table, marks: str, function: RowFunction, schema: pa.Schema) -> pa.Table:

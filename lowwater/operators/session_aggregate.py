@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.grouped import Grouped
+from lowwater.model.columns import ORIGIN
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END, NEVER
 from lowwater.operators.aggregation import Aggregation, Closed
@@ -47,6 +48,7 @@ class SessionAggregate(Aggregation):
     """See the module text. `opened` is the low-watermark: every session that ends at or before it is closed."""
 
     bucket: Fragments
+    defers = True
 
     def __init__(self, what: WindowedAggregation, store: Store | None = None, by: str | None = None) -> None:
         super().__init__(what, store)
@@ -88,8 +90,8 @@ class SessionAggregate(Aggregation):
             self._suspects.add(rows, rows=rows.num_rows)
 
     def _within(self, sessions: Grouped, rows: pa.Table) -> pa.Table:
-        """The rows that are part of these sessions, in the columns that the user knows."""
-        rows = rows.select([name for name in rows.column_names if name in self.what.schema.names])
+        """The rows that are part of these sessions, in the columns that the user knows, and with their origin."""
+        rows = rows.select([name for name in rows.column_names if name in (*self.what.schema.names, ORIGIN)])
         time = self.bucket.ticks(rows)
         near = time <= self._frontier.of(rows) - self.gap
         rows, time = rows.filter(pa.array(near)), time[near]

@@ -248,6 +248,17 @@ class Plan:
 
 
 def late_name(plan: Plan, entry: Entry, column: pa.Field) -> str:
-    """The name of a column in the late output: its own, unless another input has it with another type."""
-    types = {f.type for other in plan.entries for f in other.data if f.name == column.name}
-    return column.name if len(types) == 1 else f"{plan.inputs[entry.input].name}_{column.name}"
+    """The name of a column in the late output: its own, if all inputs that have it agree on its spelling and type.
+
+    Otherwise the name of the input comes before it, also if it would be a column that the late output adds itself.
+    Names that differ in case only are one name to readers of the output, such as Spark.
+    """
+    own: str = column.name
+    every = {(f.name, f.type) for other in plan.entries for f in other.data}
+    alike = {one for one in every if one[0].lower() == own.lower()}
+    if len(alike) == 1 and own.lower() not in WHERE_FROM:
+        return own
+    name = f"{plan.inputs[entry.input].name}_{own}"
+    while any(name.lower() == other.lower() for other, _ in every):
+        name += "_"
+    return name

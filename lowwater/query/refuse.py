@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lowwater.errors import BadProgress, BadWindow, LowwaterError, UnknownColumn
+from lowwater.model.columns import WINDOW_TIME
 from lowwater.model.properties import GREATEST, Properties
 from lowwater.model.words import listed
 from lowwater.operators.bucket import EMITTED, WindowedAggregation, WindowKind
@@ -20,7 +21,8 @@ RESERVED = ("wid", "window_start", "window_end")
 
 def refuse_columns(what: WindowedAggregation) -> None:
     over = isinstance(what.window, Over)
-    reserved = () if over else (*RESERVED, *(EMITTED if what.revises else ()))
+    hidden = (WINDOW_TIME,) if what.window_time else ()
+    reserved = () if over else (*RESERVED, *hidden, *(EMITTED if what.revises else ()))
     for name in what.group_by:
         if name not in what.schema.names:
             raise UnknownColumn(name, what.schema.names, "group_by()")

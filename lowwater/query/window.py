@@ -29,11 +29,13 @@ def time_of(before: Properties, over: str | None = None, consequence: str = "Win
     """The attribute that windows are over, or a refusal with the consequence of having none."""
     times = [p.attribute for p in before.progress if p.attribute in before.schema.names]
     over = over and (spelled(over, times) or over)
-    if over is not None and over not in times:
-        known = " and ".join(name for name in times if name not in before.hidden) or "no column"
-        raise BadWindow(f"The results progress on {known}, not on {over!r}; name one in over=.")
+    if over is not None and over not in times and times:
+        known = [name for name in times if name not in before.hidden]
+        if not known:
+            raise BadWindow(f"The results progress on no column that they show, so not on {over!r}; leave over= out.")
+        raise BadWindow(f"The results progress on {' and '.join(known)}, not on {over!r}; name one in over=.")
     time = over or before.attribute
-    if time is None:
+    if not times or time is None:
         since = before.silent or "the rows do not progress on any column"
         raise BadWindow(f"{consequence} before the stream ends, since {since}.")
     return time

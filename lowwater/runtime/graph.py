@@ -20,16 +20,18 @@ late rows as tables. Messages for later stages (crossing.py) are returned at the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.joins.pwjoin import UNGRAMMATICAL
 from lowwater.metrics import LOST, Metrics, OperatorMetrics
+from lowwater.model.columns import ORIGIN
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER, Ticks
-from lowwater.operators.base import Batch, Ended, Late, Message, Operator, PortFacts, StreamProperties
+from lowwater.operators.base import Batch, Ended, Late, Message, Operator, PortFacts, Reduced, StreamProperties
 from lowwater.operators.late import LATE_COLUMNS, dropped_rows, late_rows
 from lowwater.plan.inputs import Input
 from lowwater.plan.plan import Entry, Plan, late_name
@@ -75,6 +77,10 @@ class Graph:
         self.operators: dict[int, Operator] = {
             i: plan.operators[i].spec.open(self.store.at(f"operator/{i}"), shards) for i in plan.of_stage(stage)
         }
+        self._reading = {
+            i: {n: entry for n, entry in self.entries.items() if entry.reader[0] == i} for i in self.operators
+        }
+        """The entries that each operator reads, by their numbers. It reads those of a union through a meld."""
         self._incoming = {
             i: Incoming(edge, shards, self.store.at(f"edge/{i}"))
             for i, edge in enumerate(plan.edges)
@@ -124,7 +130,14 @@ class Graph:
             for number, operator in self.operators.items():
                 with self._activity.of(number):
                     operator.end(lambda message, of=number: self._emitted(of, message))  # type: ignore[misc]
+            self._none_late()
             return self._messages()
+
+    def _none_late(self) -> None:
+        """Behind other operators no row is late: none emits a row that its own promises exclude."""
+        for number, operator in self.operators.items():
+            late = 0 if self._reading[number] else operator.counts.late
+            assert not late, f"{late} results of other operators came late to {self.plan.operators[number].label}"
 
     def _outside(self, edge: int) -> Callable[[pa.Table], None] | None:
         """The way out for rows of an edge with outside steps; None for other edges."""
@@ -178,7 +191,7 @@ class Graph:
             layout = self.plan.layout(entry)
             for some in [[one] for one in own] if unique else [own]:
                 for message in layout.messages([(run, p.tables) for run, p in some]):
-                    self._send(entry.operator, entry.port, message)
+                    self._send(entry.operator, entry.port, self._with_origin(number, message))
                 for _, p in some if unique else []:
                     self._end_values(entry, p)
             for _, p in own:
@@ -189,6 +202,16 @@ class Graph:
             came = [(numbered[id(c)], c.tables) for c in crossed if c.edge == e]
             for message in self.plan.layout(edge).messages(came):
                 self._send(edge.operator, edge.port, message)
+
+    def _with_origin(self, number: int, message: Message) -> Message:
+        """Marks rows of an entry for an operator that reports late rows later and also reads other entries."""
+        reader = self.entries[number].reader[0]
+        if not isinstance(message, Reduced) or message.rows is None or not self.operators[reader].defers:
+            return message
+        if len(self._reading[reader]) < 2:
+            return message
+        origin = pa.array(np.full(message.rows.num_rows, number, np.int32))
+        return replace(message, rows=message.rows.append_column(ORIGIN, origin))
 
     def _numbered(self, parcels: Sequence[Parcel], crossed: Sequence[Crossed]) -> dict[int, int]:
         """The number of each run among the runs of its port: the index into `PortFacts.counts`."""
@@ -206,12 +229,12 @@ class Graph:
             rows = parcel.tables[NULLS]
             n = rows.num_rows
             none = np.zeros(n, np.int64)
-            self._late(late_rows(rows, pa.array([NULL_TIME] * n, pa.string()), none, none), "Input")
+            self._late(late_rows(rows, pa.array([NULL_TIME] * n, pa.string()), none, none), "Input", entry)
         if BROKEN in parcel.tables:
             rows = parcel.tables[BROKEN]
             reader = entry.reader[0]
             self.operators[reader].count_dropped(rows.num_rows)
-            self._late(dropped_rows(rows, UNGRAMMATICAL), self.plan.operators[reader].label)
+            self._late(dropped_rows(rows, UNGRAMMATICAL), self.plan.operators[reader].label, entry)
 
     def _values(self, parcels: Sequence[Parcel]) -> None:
         for parcel in parcels:
@@ -267,11 +290,7 @@ class Graph:
     def _emitted(self, number: int, message: Message) -> None:
         """Passes a message that an operator has emitted to all operators that read it."""
         if isinstance(message, Late):
-            before = self._current
-            if message.port is not None:
-                self._current = next((e for e in self.entries.values() if e.reader == (number, message.port)), before)
-            self._late(message.rows, self.plan.operators[number].label)
-            self._current = before
+            self._late_rows(number, message)
             return
         for e, edge in self._next[number]:
             if edge.crosses:
@@ -281,16 +300,25 @@ class Graph:
         if number == self.plan.root and isinstance(message, Batch):
             self._deliver(RESULT, message.rows.select(list(self.plan.shown)))
 
-    def _late(self, rows: pa.Table, operator: str) -> None:
-        """Delivers late rows in the columns of the late output. Behind another operator no row is late."""
-        plan = self.plan
-        reading = [
-            e for e in self.entries.values() if set(e.schema.names) >= set(rows.column_names) - set(LATE_COLUMNS)
-        ]
-        assert reading, f"rows that come late to {operator} are results of another operator, which must not happen"
-        entry = self._current or reading[0]
-        named = reading if self._current is None else [entry]
-        name = " + ".join(dict.fromkeys(plan.inputs[e.input].name for e in named))
+    def _late_rows(self, number: int, message: Late) -> None:
+        """Delivers late rows of an operator that reads inputs. Behind other operators none is late (_none_late)."""
+        label, reading, rows = self.plan.operators[number].label, self._reading[number], message.rows
+        if ORIGIN in rows.column_names:
+            origin = rows.column(ORIGIN)
+            for one in pc.unique(origin).to_pylist():
+                own = rows.filter(pc.equal(origin, one)).drop_columns([ORIGIN])
+                self._late(own, label, reading[one])
+            return
+        port = message.port
+        those = [entry for entry in reading.values() if port is None or entry.reader[1] == port]
+        found = [entry for entry in those if entry is self._current]
+        if those:
+            self._late(rows, label, *(found or those))
+
+    def _late(self, rows: pa.Table, operator: str, *entries: Entry) -> None:
+        """Delivers late rows of an entry, or of any of several, in the columns of the late output."""
+        plan, entry = self.plan, entries[0]
+        name = " + ".join(dict.fromkeys(plan.inputs[e.input].name for e in entries))
         n = rows.num_rows
         columns: dict[str, pa.Array] = {
             "input": pa.array([name] * n, pa.string()),

@@ -203,7 +203,8 @@ class Map(Rowwise):
         return [{*self.of.properties.visible.names, *needed}]
 
     def spec(self) -> OperatorSpec:
-        return MapSpec(self.of.schema, self.function, self.result, self.properties.hidden)
+        times = tuple(p.attribute for p in self.of.properties.progress)
+        return MapSpec(self.of.schema, self.function, self.result, self.properties.hidden, times)
 
     def read(self, at: Reading) -> Reading:
         return replace(at, frame=at.frame.apply(self.function, self.schema), steps=(*at.steps, self.line()))
