@@ -99,3 +99,12 @@ def test_results_that_come_late_to_an_operator_are_an_error_also_if_late_rows_ar
     query.push(ROWS)
     with pytest.raises(AssertionError, match="results of other operators came late to WID aggregate 2"):
         query.push([{"ts": 90, "x": 1, "k": "a"}])
+
+
+def test_a_join_takes_columns_named_as_those_of_the_late_output() -> None:
+    one = pa.table({"ts": [1, 31], "input": [1, 2], "k": ["a", "a"]})
+    other = pa.table({"ts": [1, 31], "operator": [1, 2], "k": ["a", "a"]})
+    both = stream("a", one).join(stream("b", other), on="k", within=3)
+    pushes = [("a", one), ("b", other), ("a", [{"ts": 2, "input": 7, "k": "a"}])]
+    (row,) = late(both, pushes)
+    assert (row["input"], row["a_input"], row["b_operator"]) == ("a", 7, None)

@@ -105,7 +105,7 @@ def refuse_names(what: WindowJoin) -> None:
         if twice:
             raise LowwaterError(f"The result would have two columns named {twice[0]!r}; rename one before the join.")
     for name in (column.name for column in what.paired):
-        if name in (*LATE_COLUMNS, "input"):
+        if name in LATE_COLUMNS:
             raise LowwaterError(f"The join has a column {name!r}, which the late output adds itself; rename it.")
         if name.startswith("__lw_"):
             raise LowwaterError(f"The join has a column {name!r}; names that begin with __lw_ are lowwater's own.")
@@ -142,14 +142,14 @@ def refuse_ends(what: WindowJoin, side: int, properties: Properties) -> None:
 
 def refuse_ties(what: WindowJoin, side: int, properties: Properties) -> None:
     """Rows are counted in order of time, so those that tie need another order: that of arrival, if they have one."""
-    counted = what.rows is not None and what.rows[side] is not None
-    if counted and properties.derived:
-        of = what.sides[side]
-        if not what.per_key or not set(properties.identified or (of.time,)) <= set(of.on):
-            raise BadWindow(
-                f"Several rows of {of.name!r} can have the same {of.time!r}, and nothing orders them for join(rows=); "
-                "join on the columns that tell them apart, or use within=."
-            )
+    if what.rows is None or what.rows[side] is None or not properties.derived:
+        return
+    of, known = what.sides[side], properties.identified
+    if known is None or not set(known) <= {of.time, *(of.on if what.per_key else ())}:
+        raise BadWindow(
+            f"Several rows of {of.name!r} can have the same {of.time!r}, and nothing orders them for join(rows=); "
+            "join on the columns that tell them apart, or use within=."
+        )
 
 
 def refuse_endless(what: WindowJoin, each: Sequence[Properties]) -> None:
