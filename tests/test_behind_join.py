@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +86,20 @@ def test_windows_behind_a_join_close_as_soon_as_both_sides_have_passed_them() ->
     # A pair of the window has l_ts <= 9, so r_ts <= 14.
     closed = query.push([{"ts": 15, "k": "b"}], port=1)
     assert closed.select(["window_start", "k", "n"]).to_pylist() == [{"window_start": 0, "k": "a", "n": 2}]
+
+
+def test_windows_behind_groups_by_both_times_close_before_the_end_and_keep_to_their_bound() -> None:
+    """The join promises both times together, which closes the groups, and each time, which closes the windows."""
+    rows = [{"ts": t, "k": "a", "v": 1} for t in range(0, 100, 7)]
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
+    a, b = (lw.stream(schema.empty_table(), name=name, progress="ts", disorder=0) for name in "ab")
+    groups = a.join(b, on="k", within=(-4, 6)).group_by("a_ts", "b_ts").agg(n=lw.count())
+    query = groups.window(10, over="a_ts").agg(n=lw.sum("n")).start()
+    for row in rows:
+        query.push([row], "b")
+    for row in rows:  # far behind the other
+        query.push([row], "a")
+        assert query.metrics().operators[-1].state_rows <= 2
+    assert query.result()["window_start"].to_pylist() == list(range(0, 90, 10))
+    assert query.finish()["n"].to_pylist() == [2]
+    assert sum(query.result()["n"].to_pylist()) == len(rows)

@@ -374,6 +374,8 @@ class Drawing:
         below = self.tree(depth - 1)
         times = self.times(below)
         groups = [*([self.rng.choice(times)] if times else []), *self.groups(below)]
+        own = random.Random(f"{self.named} {groups} {times}")  # as in in_order()
+        groups += [name for name in times if name not in groups and own.random() < 0.3]
         if "window_start" in below.schema.names and "window_end" in times and self.rng.random() < 0.5:
             groups = ["window_start", "window_end", *(name for name in groups if not name.startswith("window"))]
         return self.rows(below.group_by(*groups).agg(**self.aggregates(below)))

@@ -35,8 +35,9 @@ class Bounds:
 class ProgressingJoin(Operator):
     """The part of a join that knows no rows: low-watermarks in, promises out.
 
-    By default the output has one low-watermark per time of the result. `joint` requests low-watermarks that hold for
-    all times of a result together. It takes effect for inner joins of two inputs whose times both appear in the
+    The output has one low-watermark per time of the result. `joint` requests low-watermarks that hold for all times of
+    a result together as well: they complete groups of both times earlier, and those of each time close the windows of
+    what follows such groups. It takes effect for inner joins of two inputs whose times both appear in the
     results. For other joins no result would lie in a box, and later operators would not progress before the end.
 
     `extremes` requests linear punctuation on two derived attributes, the greatest and the least time of a result. It
@@ -87,6 +88,8 @@ class ProgressingJoin(Operator):
             return
         if self.joint:
             self._box(emit)
+            slabs = ((name, self._slab(i)) for i, name in enumerate(self.what.times))
+            self._promises.emit({name: low for name, low in slabs if NEVER < low < END}, emit)
         else:
             self._slabs(emit)
         if self.extremes:

@@ -42,11 +42,12 @@ class GroupBy(Unary, Stateful):
     @cached_property
     def properties(self) -> Properties:
         before = self.of.properties
+        closing = {*before.ends, *(p.attribute for p in before.progress)} & set(self.groups)
         return Properties(
             self.what.result_schema(),
             tuple(p for p in before.progress if p.attribute in self.groups),
             ends=tuple(name for name in before.ends if name in self.groups),
-            apart=False,
+            apart=before.apart and len(closing) > 1,  # a group that one closes can be ahead of the progress on another
             again=before.again,
             derived=True,
             identified=self.groups,
