@@ -108,3 +108,14 @@ def test_a_join_takes_columns_named_as_those_of_the_late_output() -> None:
     pushes = [("a", one), ("b", other), ("a", [{"ts": 2, "input": 7, "k": "a"}])]
     (row,) = late(both, pushes)
     assert (row["input"], row["a_input"], row["b_operator"]) == ("a", 7, None)
+
+
+def test_a_row_without_a_time_is_reported_once_though_operators_of_two_stages_read_its_input() -> None:
+    rows = stream("a")
+    totals = rows.window(5).group_by("k").agg(n=lw.count()).window(10).agg(m=lw.sum("n")).named("totals")
+    query = totals.join(rows.named("again"), on=[], within=(-20, 20), over=("window_end", "ts")).start(shards=2)
+    assert len({entry.stage for entry in query.plan.entries}) == 2
+    query.push([{"ts": None, "x": 1, "k": "a"}, {"ts": 1, "x": 2, "k": "a"}])
+    query.finish()
+    assert [(row["operator"], row["x"]) for row in query.late_output().to_pylist()] == [("Input", 1)]
+    assert query.metrics().null_rows == 1

@@ -80,3 +80,12 @@ def test_a_column_that_is_replaced_takes_the_spelling_of_the_new_one_and_keeps_i
     found = stream().with_column("BYTES", "bytes + 1").drop_duplicates(on="Ts").collect()
     assert found.column_names == ["Ts", "src.ip", "BYTES", "Link"]
     assert found.column("BYTES").to_pylist() == [11, 21, 41, 31]
+
+
+def test_columns_of_a_join_that_differ_in_case_only_are_prefixed_as_equal_ones_are() -> None:
+    upper = pa.table({"TS": [1, 2], "X": [1, 2], "k": ["a", "b"], "y": [1, 1], "Y": [2, 2]})
+    lower = pa.table({"ts": [1, 2], "x": [3, 4], "k": ["a", "b"]})
+    joined = stream(upper, "a").join(stream(lower, "b", "ts"), on="k", within=0, condition="a_X < b_x")
+    assert joined.schema.names == ["k", "a_TS", "a_X", "y", "Y", "b_ts", "b_x"]
+    counted = joined.window(10, over="a_ts").agg(n=lw.sum("b_X")).collect()
+    assert counted["n"].to_pylist() == [7]

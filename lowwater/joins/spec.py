@@ -135,16 +135,16 @@ class WindowJoin:
         """The columns of a pair.
 
         A key column with the same name on all sides appears once. Other columns with the same name are prefixed with
-        the name of their input.
+        the name of their input. Upper and lower case are alike, because Spark could not read the result otherwise.
         """
-        names = [name for side in self.sides for name in side.schema.names]
+        names = [name for side in self.sides for name in {column.lower() for column in side.schema.names}]
         shared = [one for one in zip(*(side.on for side in self.sides), strict=True) if len(set(one)) == 1]
         keys = [one[0] for one in shared]
         columns = [Column(key, None, key) for key in keys]
         for i, side in enumerate(self.sides):
             for name in side.schema.names:
                 if name not in keys:
-                    alone = names.count(name) == 1
+                    alone = names.count(name.lower()) == 1
                     columns.append(Column(name if alone else f"{side.name}_{name}", i, name))
         return tuple(columns)
 

@@ -200,6 +200,11 @@ class Plan:
         operator, port = at.reader
         return self.operators[operator].spec.layout(port, at.route)
 
+    def first_entry(self, input: int) -> int:
+        """The entry of an input, in the earliest stage that reads it, that reports what belongs to no operator."""
+        reading = [n for n, entry in enumerate(self.entries) if entry.input == input and entry.learns]
+        return min(reading, key=lambda n: self.entries[n].stage)
+
     def closes_by(self, at: Entry | Edge) -> str | None:
         """The source column by which the operator that reads these rows closes each group on its own, if it does."""
         operator, port = at.reader

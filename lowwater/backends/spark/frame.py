@@ -16,6 +16,7 @@ from lowwater.backends.spark.connect import size_in_bytes, streaming_sources
 from lowwater.backends.spark.handover import ROWS, fixed_or_not, handed_over
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.messages import PACKED
+from lowwater.backends.spark.quoting import quoted
 from lowwater.backends.spark.versions import arrow_schema, check
 from lowwater.errors import LowwaterError
 from lowwater.model.columns import KEEP
@@ -75,7 +76,7 @@ class SparkFrame:
         return self._then(analysed(lambda: self.df.withColumn(name, F.expr(expression)), expression))
 
     def select(self, columns: Sequence[str]) -> SparkFrame:
-        return self._then(self.df.select(*(F.col("`" + name.replace("`", "``") + "`") for name in columns)))
+        return self._then(self.df.select(*(F.col(quoted(name)) for name in columns)))
 
     def _then(self, df: DataFrame) -> SparkFrame:
         return replace(self, df=df, sample=None)

@@ -36,6 +36,8 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from lowwater.backends.spark.quoting import quoted
+
 ROWS = 20_000
 """Rows of a batch of fixed width."""
 GATHERED = 100_000
@@ -88,8 +90,7 @@ def fixed_or_not(schema: StructType, columns: Sequence[str]) -> int:
 
 
 def _handed(name: str, is_time: bool) -> Column:
-    quoted = "`" + name.replace("`", "``") + "`"
-    return F.unix_micros(quoted) if is_time else F.col(quoted)
+    return F.unix_micros(quoted(name)) if is_time else F.col(quoted(name))
 
 
 class Restored:

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from lowwater.backends.spark.frame import SparkFrame
+from lowwater.backends.spark.quoting import quoted
 from lowwater.backends.spark.versions import json_schema
 from lowwater.errors import LowwaterError, NeedsConfiguration
 
@@ -79,8 +80,8 @@ def read_rows(
     rows = with_columns(rows.select(*fields, *OWN[:-1], unread, _WRONG), columns)
     progressing = next((name for name in rows.columns if name.lower() == (progress or "").lower()), None)
     if progressing is not None:
-        quoted = F.col("`" + progressing.replace("`", "``") + "`")
-        rows = rows.withColumn(progressing, F.when(F.col(_WRONG), instead).otherwise(quoted))
+        given = F.col(quoted(progressing))
+        rows = rows.withColumn(progressing, F.when(F.col(_WRONG), instead).otherwise(given))
     return rows.drop(_WRONG)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lowwater.backends.spark.outputs import Destination, Output, Plain
+from lowwater.backends.spark.quoting import quoted
 from lowwater.errors import LowwaterError
 
 RUN, BATCH = "lw_run", "lw_batch"
@@ -76,6 +77,6 @@ class TableOutput(Plain):
                 "name another table."
             )
         rows.createOrReplaceTempView(_ROWS)
-        columns = ", ".join("`" + name.replace("`", "``") + "`" for name in names)
+        columns = ", ".join(quoted(name) for name in names)
         part = f"PARTITION ({RUN} = '{self.run}', {BATCH} = {batch})"
         spark.sql(f"INSERT OVERWRITE TABLE {self.to.name} {part} SELECT {columns} FROM {_ROWS}")

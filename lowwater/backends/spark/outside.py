@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.host import addressed
 from lowwater.backends.spark.messages import OUTSIDE, PACKED, SCHEMA, Pieces, batches, packets_of
+from lowwater.backends.spark.quoting import quoted
 from lowwater.backends.spark.versions import arrow_schema
 from lowwater.operators.rowwise import mapped
 from lowwater.plan.plan import OutsideStep, Plan
@@ -54,7 +55,7 @@ def steps_on(rows: DataFrame, steps: Sequence[OutsideStep]) -> DataFrame:
         elif step.kind == "derive":
             rows = rows.withColumn(step.name, F.expr(step.expression))
         elif step.kind == "project":
-            rows = rows.select(*(F.col(f"`{name}`") for name in step.columns))
+            rows = rows.select(*(F.col(quoted(name)) for name in step.columns))
         else:
             assert step.schema is not None
             rows = rows.mapInArrow(Mapped(step.function, step.schema), from_arrow_schema(step.schema))
@@ -74,7 +75,7 @@ def _step(rows: DataFrame, step: OutsideStep) -> DataFrame:
         return rows.withColumn(step.name, F.when(F.col(_ROW), F.expr(step.expression)))
     packed = [_ROW, *(_AS + name for name in SCHEMA.names)]
     if step.kind == "project":
-        return rows.select(*packed, *(F.col(f"`{name}`") for name in step.columns))
+        return rows.select(*packed, *(F.col(quoted(name)) for name in step.columns))
     assert step.schema is not None
     schema = pa.schema([*_unfolded(pa.schema([])), *step.schema])
     return rows.mapInArrow(Mapped(step.function, step.schema, packed), from_arrow_schema(schema))
