@@ -73,6 +73,8 @@ class Relation(Runnable):
 
         A time plus a constant progresses as that time does. Behind a join, so do `greatest` and `least` of its times.
         """
+        if not isinstance(name, str):
+            raise LowwaterError(f"with_column() takes a name and an expression, not {name!r} as the name.")
         before = spelled(name, self.node.schema.names) or name
         refuse_column(self.node, before)
         made = Derive(self.node, name, self._text(expression, "with_column()"))
@@ -92,6 +94,8 @@ class Relation(Runnable):
 
         `schema` is that of the function's result. The function must return columns that progress unchanged.
         """
+        if not callable(function) or not isinstance(schema, pa.Schema):
+            raise LowwaterError("apply() takes a function of an Arrow table and the Arrow schema of what it returns.")
         refuse_function(self.node, schema)
         return self._of(Map(self.node, function, schema))
 

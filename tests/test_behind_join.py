@@ -103,3 +103,25 @@ def test_windows_behind_groups_by_both_times_close_before_the_end_and_keep_to_th
     assert query.result()["window_start"].to_pylist() == list(range(0, 90, 10))
     assert query.finish()["n"].to_pylist() == [2]
     assert sum(query.result()["n"].to_pylist()) == len(rows)
+
+
+def test_windows_behind_a_join_whose_inputs_end_values_close_by_its_times() -> None:
+    """Ended values purge the join; a window has no use of them, and lets them pass."""
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("over", pa.bool_())])
+    a, b = (lw.stream(schema.empty_table(), name=name, progress="ts", disorder=2).ends("k", "over") for name in "ab")
+    query = a.join(b, on="k", within=5).window(10, over="a_ts").group_by("k").agg(n=lw.count()).start(shards=2)
+    for ts in range(0, 40, 3):
+        for name in "ab":
+            query.push([{"ts": ts, "k": k, "over": False} for k in ("x", "y") if k == "y" or ts < 20], name)
+    query.push([{"ts": 39, "k": "x", "over": True}], "a")
+    assert query.result().num_rows >= 4, "windows close while the stream goes on"
+    query.finish()
+    times = {k: [t for t in range(0, 40, 3) if k == "y" or t < 20] for k in "xy"}
+    expected = {
+        (k, w): sum(abs(one - other) <= 5 for one in own if w <= one < w + 10 for other in own)
+        for k, own in times.items()
+        for w in range(0, 40, 10)
+    }
+    got = {(row["k"], row["window_start"]): row["n"] for row in query.result().to_pylist()}
+    assert got == {key: n for key, n in expected.items() if n}
+    assert (query.metrics().state_rows, query.metrics().ended_values, query.metrics().late_rows) == (0, 0, 0)

@@ -77,7 +77,7 @@ def refuse_own_names(schema: pa.Schema) -> None:
 def refuse_time(window: WindowKind, time: str, groups: Sequence[str], before: Properties) -> None:
     """Refuses windows over a time that does not progress, that can be null, or whose ties have no order."""
     refuse_revisions(before, "A window")
-    if before.ends:
+    if before.ends and not before.derived:
         raise LowwaterError("unique() and ends() are for joins; a window aggregation has no use of ended values.")
     own = before.progressing(time)
     if own is None:
