@@ -357,7 +357,7 @@ class LocalBackend:
                 f"start() over tables takes shards= and late=, not {given}; it runs here, takes rows by push() and "
                 "gives results by result()."
             )
-        if not isinstance(shards, int) or shards < 1:
+        if not isinstance(shards, int | np.integer) or shards < 1:
             raise LowwaterError(f"shards= is a number of shards, 1 or more, not {shards!r}.")
         found = planned(node, late)
         return LocalQuery(found.plan, found.frames, shards, late)  # type: ignore[arg-type]
