@@ -194,7 +194,7 @@ class Ingest:
                     tables |= ended
             if broken is not None:  # rows that belong to no shard are reported by the first one
                 shards[0][BROKEN] = arrivals.as_given(broken)
-            if self._late and entry.learns and arrivals.nulls is not None:
+            if self._late and self._plan.readers[number] and arrivals.nulls is not None:
                 shards[0][NULLS] = arrivals.nulls
             counted = arrivals.counted if entry.learns else (0, 0, 0)
             facts = progress if entry.learns else None

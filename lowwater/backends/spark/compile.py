@@ -122,7 +122,8 @@ def _entering(
 
 def metrics(plan: Plan) -> list[Any]:
     """What is observed: totals, the same for each operator, and for each stage what every shard knows."""
-    root = F.when(F.col("operator") == plan.root, F.col("result_rows")).otherwise(0)
+    roots = [root.operator for root in plan.roots]
+    root = F.when(F.col("operator").isin(*roots), F.col("result_rows")).otherwise(0)
     totals = [F.sum(root if name == "result_rows" else F.col(name)).alias(name) for name in SUMMED]
     of_operator = [
         F.sum(F.when((F.col("kind") == METRICS) & (F.col("operator") == i), F.col(name)).otherwise(0)).alias(
@@ -156,8 +157,9 @@ def observed(row: Mapping[str, Any], plan: Plan) -> Metrics | None:
     closed = next((numbers["closed_below"] for numbers, _ in stages if numbers["closed_below"] is not None), None)
     return Metrics.of_operators(
         operators,
-        plan.root,
+        [root.operator for root in plan.roots],
         closed_below=closed,
+        closed_by={int(root): wid for numbers, _ in stages for root, wid in numbers.get("closed_by", {}).items()},
         by_source=Sources(tuple(inputs.values())),
     )
 
