@@ -60,7 +60,7 @@ class Together(Planned):
         options = {
             "checkpoint": checkpoint,
             "results": results,
-            "late": late,
+            "late": None if isinstance(late, Mapping) and not late else late,
             "progress": progress,
             "trigger": trigger,
             "shards": shards,

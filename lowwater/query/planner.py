@@ -76,11 +76,20 @@ class Planning:
         """The nodes that are placed already, by their identity: what is used twice is computed once."""
 
     def planned(self, tree: Node, root: Node, text: str, late: bool) -> Planned:
-        several = isinstance(root, Roots)
-        named = zip(tree.inputs, root.inputs, root.names, strict=True) if several else [(tree, root, "")]
-        roots = tuple(self._root(*one) for one in named)
-        inputs, entries, operators, edges = map(tuple, (self._inputs, self._entries, self._operators, self._edges))
-        return Planned(Plan(inputs, entries, operators, edges, roots, text, late), tuple(self._frames))
+        if isinstance(root, Roots):
+            roots = [self._root(*one) for one in zip(tree.inputs, root.inputs, root.names, strict=True)]
+        else:
+            roots = [self._root(tree, root, "")]
+        plan = Plan(
+            tuple(self._inputs),
+            tuple(self._entries),
+            tuple(self._operators),
+            tuple(self._edges),
+            tuple(roots),
+            text,
+            late,
+        )
+        return Planned(plan, tuple(self._frames))
 
     def _root(self, tree: Node, root: Node, name: str) -> Root:
         """Places a query. `root` is its tree as it was written, before the rules."""
