@@ -162,12 +162,17 @@ def test_queries_that_share_a_stream_are_explained_as_one_plan(file: Path) -> No
 
 def test_queries_that_cannot_share_say_why(file: Path) -> None:
     """Both read Other, and each a stream of its own that is called M."""
-    union = "SELECT count(*) AS n FROM {M, Other} [RANGE 1 minute, WA ts]"
+    union = "SELECT count(*) AS n FROM M UNION Other [RANGE 1 minute, WA ts]"
     file.write_text(f"{STREAM}{OTHER}{union};\n{STREAM.replace('seed 1', 'seed 2')}{union};\n{QUERY};\n")
-    *_, alone, together = call("check", str(file)).stdout.splitlines()
-    why = "query1 and it would read two streams named 'M'; name these apart to let them share"
-    assert alone == f"query2 runs on its own, because {why}."
-    assert together == "query2 and query3 run together: M is read once."
+    why = "query1 reads another stream named 'M'; name the two apart to let them share"
+    together = "query2 and query3 run together: M is read once."
+    assert (
+        call("check", str(file)).stdout.splitlines()[-1]
+        == f"{together} Other queries run apart from them, because {why}."
+    )
+    file.write_text(f"{STREAM}{OTHER}{union};\n{STREAM.replace('seed 1', 'seed 2')}{union};\n")
+    assert call("check", str(file)).stdout.splitlines()[-1] == f"query2 runs on its own, because {why}."
+    assert f"query2 runs on its own, because {why}." in call("explain", str(file)).stdout
 
 
 def test_no_format_shows_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

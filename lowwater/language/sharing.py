@@ -7,7 +7,7 @@ two streams of one name, which metrics, late rows and checkpoints could not tell
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from lowwater.language.binding import BoundQuery
@@ -25,7 +25,7 @@ class Group:
     queries: tuple[BoundQuery, ...]
     inputs: Mapping[int, Input] = field(repr=False)
     why: str | None = None
-    """Why a single query does not run together with others, although it shares a stream with them."""
+    """Why it does not run together with others that share a stream with it."""
 
     @property
     def names(self) -> list[str]:
@@ -44,16 +44,12 @@ class Group:
     @property
     def sentence(self) -> str | None:
         """How its queries run, if there is something to tell."""
-        if self.why is not None:
-            return f"{self.name} runs on its own, because {self.why}."
         if len(self.queries) == 1:
-            return None
-        read: dict[str, int] = {}
-        for query in self.queries:
-            for declared in _inputs(query).values():
-                read[declared.name] = read.get(declared.name, 0) + 1
-        shared = [name for name, queries in read.items() if queries > 1]
-        return f"{listed(self.names)} run together: {listed(shared)} {'is' if len(shared) == 1 else 'are'} read once."
+            return None if self.why is None else f"{self.name} runs on its own, because {self.why}."
+        read = [name for query in self.queries for name in {one.name for one in _inputs(query)}]
+        shared = sorted({name for name in read if read.count(name) > 1}, key=read.index)
+        told = f"{listed(self.names)} run together: {listed(shared)} {'is' if len(shared) == 1 else 'are'} read once."
+        return told if self.why is None else f"{told} Other queries run apart from them, because {self.why}."
 
 
 def grouped(
@@ -63,27 +59,26 @@ def grouped(
 ) -> list[Group]:
     """The queries in groups. `kept` are groups that stay as they are, `alone` are queries that do, with the reasons."""
     known = {query.name: query for query in queries}
+    order = {query.name: number for number, query in enumerate(queries)}
     fixed = [_group([known[name] for name in names]) for names in kept]
-    settled = {name for names in kept for name in names}
+    fixed += [_group([known[name]], why) for name, why in (alone or {}).items()]
+    settled = {name for group in fixed for name in group.names}
     found: list[Group] = []
     for query in queries:
         if query.name in settled:
             continue
-        why = (alone or {}).get(query.name)
-        if why is not None:
-            fixed.append(_group([query], why))
-            continue
-        own = _group([query])
-        others = [group for group in found if group.why is None and group.inputs.keys() & own.inputs.keys()]
-        clash = _clash([*others, own])
-        if clash is not None:
-            found.append(_group([query], clash))
-            continue
-        found = [group for group in found if group not in others]
-        found.append(_group([*(one for group in others for one in group.queries), query]))
-    order = {query.name: number for number, query in enumerate(queries)}
+        joined = own = _group([query])
+        for group in [group for group in found if group.inputs.keys() & own.inputs.keys()]:
+            clash = _clash(group, joined)
+            if clash is not None:
+                joined = replace(joined, why=joined.why or clash)
+                continue
+            found.remove(group)
+            both = sorted([*group.queries, *joined.queries], key=lambda one: order[one.name])
+            joined = _group(both, group.why or joined.why)
+        found.append(joined)
     groups = sorted([*fixed, *found], key=lambda group: order[group.names[0]])
-    return [group if _shares(group, groups) else _group(group.queries) for group in groups]
+    return [group if _shares(group, groups) else replace(group, why=None) for group in groups]
 
 
 def _shares(group: Group, groups: Sequence[Group]) -> bool:
@@ -92,20 +87,19 @@ def _shares(group: Group, groups: Sequence[Group]) -> bool:
 
 
 def _group(queries: Sequence[BoundQuery], why: str | None = None) -> Group:
-    return Group(tuple(queries), {id(one): one for query in queries for one in _inputs(query).values()}, why)
+    return Group(tuple(queries), {id(one): one for query in queries for one in _inputs(query)}, why)
 
 
-def _inputs(query: BoundQuery) -> dict[str, Input]:
-    """The streams that a query reads, by their names."""
-    return {node.input.name: node.input for node in query.relation.node.walk() if isinstance(node, Scan)}
+def _inputs(query: BoundQuery) -> list[Input]:
+    """The streams that a query reads."""
+    return [node.input for node in query.relation.node.walk() if isinstance(node, Scan)]
 
 
-def _clash(groups: Sequence[Group]) -> str | None:
-    """Why these groups cannot be one, if they cannot."""
-    read = {key: one for group in groups for key, one in group.inputs.items()}
-    names = [one.name for one in read.values()]
-    twice = next((name for name in names if names.count(name) > 1), None)
+def _clash(group: Group, other: Group) -> str | None:
+    """Why two groups cannot be one, if they cannot."""
+    names = {one.name for key, one in other.inputs.items() if key not in group.inputs}
+    twice = next((one.name for key, one in group.inputs.items() if one.name in names), None)
     if twice is None:
         return None
-    others = listed([name for group in groups[:-1] for name in group.names])
-    return f"{others} and it would read two streams named {twice!r}; name these apart to let them share"
+    reads = "reads" if len(group.names) == 1 else "read"
+    return f"{listed(group.names)} {reads} another stream named {twice!r}; name the two apart to let them share"
