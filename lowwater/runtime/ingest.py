@@ -123,7 +123,7 @@ class Ingest:
         first = self._entries[0]
         self._input = plan.inputs[first.input]
         self._schema = first.schema
-        self._arrivals = Arrivals(self._input, first.schema, first.marked)
+        self._arrivals = Arrivals(self._input, first.schema, first.marked, any(e.learns for e in self._entries))
         self._endings = self._ending(first)
         opened = together or Together()
         self._laying = [opened.laying(plan, entry, shards, late, home) for entry in self._entries]

@@ -1,4 +1,4 @@
-"""Query files whose queries share a stream: one scan, one checkpoint, and sinks of their own for results and late rows."""
+"""Query files whose queries share a stream: one scan, one checkpoint, and sinks of their own for all their rows."""
 
 from __future__ import annotations
 
