@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +14,11 @@ import pytest
 import lowwater as lw
 from lowwater.errors import CheckpointMismatch, LowwaterError
 from lowwater.plan.meaning import check_meaning
+from lowwater.query.described import scanned
 from lowwater.query.planner import plan
-from tests.tree_oracle import Arrived, evaluate, unlike
+from tests.tree_oracle import Arrived, endless, evaluate, unlike
+from tests.trees import Drawing, drawn_data, shown
+from tests.trees import run as run_pushes
 
 A = pa.table(
     {
@@ -24,6 +30,8 @@ A = pa.table(
 B = pa.table({"ts": [2, 4, 9, 13, 22, 31], "k": list("aabbac"), "v": [3, 6, 1, 2, 4, 0]})
 TABLES = {"a": A, "b": B}
 SLICE = 4
+SEEDS = int(os.environ.get("LOWWATER_SOAK", "20"))
+BLOCK = 10
 
 
 def streams() -> dict[str, lw.Relation]:
@@ -121,6 +129,31 @@ def test_results_of_rows_on_time_are_those_of_the_definition() -> None:
     found = run(lw.together(**asked).start(shards=2), tables)
     for name, query in asked.items():
         assert unlike(found.result()[name], evaluate(query.node, arrived)) == "", name
+
+
+@pytest.mark.parametrize("block", range(-(-SEEDS // BLOCK)))
+def test_random_trees_over_shared_streams_give_what_their_definitions_say(block: int) -> None:
+    shared = 0
+    for seed in range(block * BLOCK, min(SEEDS, (block + 1) * BLOCK)):
+        rng = random.Random(f"several {seed}")
+        data, shards, late = drawn_data(rng), rng.choice([1, 2, 3]), rng.random() < 0.5
+        drawing = Drawing(rng, data, 2, rng.randrange(2))
+        asked: dict[str, lw.Relation] = {}
+        while len(asked) < 3:
+            with suppress(LowwaterError):
+                asked[f"q{len(asked)}"] = drawing.tree(rng.choice([1, 2]))
+            drawing.turn = rng.randrange(2)
+        query = run_pushes(lw.together(**asked), data, shards, late)
+        arrived, found = data.arrived(), query.result()
+        for name, one in asked.items():
+            ends = max(found[name]["wid"].to_pylist(), default=None) if endless(one.node) else None
+            told_wrong = unlike(found[name], evaluate(one.node, arrived, ends))
+            assert told_wrong == "", f"seed {seed}, {name}\n{shown(one.node)}"
+            assert query.late_output()[name].num_rows == query.metrics(name).late_rows == 0
+            assert query.metrics(name).result_rows == found[name].num_rows
+        assert [one.name for one in query.metrics().operators if one.state_rows] == []
+        shared += sum(len(readers) > 1 for readers in scanned(query.plan).values())
+    assert shared > BLOCK / 2
 
 
 def test_a_query_does_not_wait_for_streams_that_only_others_read() -> None:
