@@ -37,7 +37,7 @@ def _rows(seed: int, rows: int) -> pa.Table:
 
 
 TABLES = {"a": _rows(1, ROWS), "b": _rows(2, ROWS)}
-LATE = ("busy", "longest")
+LATE = ("busy", "longest", "later", "pairs")
 """The queries whose late rows are asked for."""
 
 
@@ -59,10 +59,12 @@ def doubled(rows: pa.Table) -> pa.Table:
 def queries(streams: dict[str, lw.Relation]) -> dict[str, lw.Relation]:
     a, b = streams["a"], streams["b"]
     view = a.window("10 seconds").group_by("k").agg(n=lw.count(), most=lw.max("v"))
+    totals = view.group_by("window_end").agg(total=lw.sum("n"))
     return {
         "busy": view.where("n > 1"),
         "longest": a.where("k <> 'c'").with_column("v", "v * 10").window("8 seconds", "4 seconds").agg(s=lw.sum("v")),
-        "all": view.group_by("window_end").agg(total=lw.sum("n")),
+        "all": totals,
+        "later": totals.named("x").join(b.named("y"), on=[("total", "v")], within="20 seconds"),
         "doubled": a.apply(doubled, TABLES["a"].schema).where("v > 2").window("10 seconds").agg(s=lw.sum("v")),
         "pairs": a.select("ts", "k").join(b, on="k", within="3 seconds"),
     }

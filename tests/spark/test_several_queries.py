@@ -63,7 +63,7 @@ def test_a_stream_of_several_queries_is_read_once(ran: tuple[Path, list[dict[str
     assert query.metrics().rows == sum(table.num_rows for table in several.TABLES.values())
 
 
-@pytest.mark.parametrize("name", ["busy", "longest", "all", "doubled", "pairs"])
+@pytest.mark.parametrize("name", ["busy", "longest", "all", "later", "doubled", "pairs"])
 def test_each_query_has_its_own_results_late_rows_and_metrics(name: str, spark: SparkSession, ran: Any) -> None:
     place, _, query = ran
     alone = several.alone(name)
