@@ -42,6 +42,7 @@ from lowwater.operators.flush import lazy_flush, slow_flush
 from lowwater.query.disorder import Disorder, delay, delay_rows, idle, learned, measured, ordered, punctuated
 from lowwater.query.oblivious_options import Expect, expect
 from lowwater.relation import Relation, joined_relation, oblivious_relation
+from lowwater.several import Together, several
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "Query",
     "Relation",
     "Stream",
+    "Together",
     "UserAggregate",
     "approx_count_distinct",
     "approx_heavy_hitters",
@@ -102,6 +104,7 @@ __all__ = [
     "to_jdbc",
     "to_kafka",
     "to_table",
+    "together",
     "top_k",
     "udaf",
     "var_pop",
@@ -224,6 +227,21 @@ def sql(text: str, /, **streams: Any) -> Relation:
     from lowwater.language import sql as relation
 
     return relation(text, streams, opened)
+
+
+def together(**queries: Relation) -> Together:
+    """Several queries as one, by their names: a stream that more than one of them reads is read once.
+
+    Each query keeps its own results, late rows and metrics, and progresses by its own streams alone.
+
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"ts": [1, 2, 11, 3], "k": ["a", "a", "b", "a"]})
+    >>> Main = stream(rows, progress="ts", disorder=10)
+    >>> minutes, b = Main.window(10).agg(n=count()), Main.where("k = 'b'")
+    >>> {name: found.num_rows for name, found in together(minutes=minutes, b=b).collect().items()}
+    {'minutes': 2, 'b': 1}
+    """
+    return several(queries)
 
 
 def oblivious_join(

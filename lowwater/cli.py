@@ -92,6 +92,9 @@ def check(file: File) -> None:
     for query in queries:
         columns = ", ".join(f"{column.name} {column.type}" for column in query.relation.schema)
         OUT.print(f"{query.name}: {columns}", markup=False, highlight=False, soft_wrap=True)
+    for group in files.groups_of(queries):
+        if group.sentence is not None:
+            OUT.print(group.sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -128,6 +131,13 @@ def run(
             help="End when all rows that are there are read, and answer open windows. Default for generated streams.",
         ),
     ] = None,
+    apart: Annotated[
+        bool,
+        typer.Option(
+            "--apart",
+            help="Run each query on its own. By default queries that share a stream run as one and read it once.",
+        ),
+    ] = False,
 ) -> None:
     """Run all queries of a file on Spark until Ctrl-C, and show rows, results, late rows, state and low-watermarks."""
     from lowwater.shell import failures, files, running
@@ -142,7 +152,7 @@ def run(
             running.signalled() as stop,  # Spark sets a handler too
             failures.sentences(script),
         ):
-            running.run(spark, script, place, OUT, finish, stop)
+            running.run(spark, script, place, OUT, finish, stop, apart)
     finally:
         if checkpoint is None:
             shutil.rmtree(place, ignore_errors=True)

@@ -7,8 +7,8 @@ sources travels as columns, one table per input, and becomes objects only when `
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -234,6 +234,8 @@ class Metrics:
     low_watermark: str | None = None
     closed_below: int | None = None
     """All windows with an id below this one are closed: no further result for them comes."""
+    closed_by: Mapping[int, int] = field(default_factory=dict)
+    """The same for each query of several that run together, by the number of its last operator."""
     by_source: Sources = Sources()
     operators: tuple[OperatorMetrics, ...] = ()
 
@@ -265,21 +267,34 @@ class Metrics:
     def numbers(self) -> dict[str, Any]:
         """All metrics except those of sources, as plain values."""
         named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "by_source"}
+        named["closed_by"] = dict(self.closed_by)
         operators = [asdict(operator) for operator in self.operators]
         return named | {"operators": operators, "held_back_by": self.held_back_by}
 
     @staticmethod
-    def of_operators(operators: Sequence[OperatorMetrics], root: int, by_source: Sources, **facts: Any) -> Metrics:
-        """The metrics of a query from those of its operators and its inputs."""
+    def of_operators(
+        operators: Sequence[OperatorMetrics], roots: Sequence[int], by_source: Sources, **facts: Any
+    ) -> Metrics:
+        """The metrics of a query from those of its operators and its inputs, or of several queries with a root each."""
         rows, nulls, punctuations = by_source.counts
         facts |= {"low_watermark": by_source.low_watermark}
         facts |= {"rows": rows, "null_rows": nulls, "punctuations": punctuations, "by_source": by_source}
         sums = {name: sum(getattr(one, name) for one in operators) for name in SUMMED if name != "result_rows"}
-        results = sum(one.result_rows for one in operators if one.number == root)
+        of_root = {one.number: one.result_rows for one in operators}
+        results = sum(of_root.get(root, 0) for root in roots)
         return Metrics(**sums, result_rows=results, operators=tuple(operators), **facts)
 
+    def part(self, labels: Mapping[int, str], root: int, inputs: Collection[str]) -> Metrics:
+        """The metrics of one of several queries: of these operators and inputs. `labels` are its names of operators."""
+        return Metrics.of_operators(
+            [replace(one, name=labels[one.number]) for one in self.operators if one.number in labels],
+            [root],
+            Sources(tuple(table for name, table in self.by_source.by_name.items() if name in inputs)),
+            closed_below=self.closed_by.get(root, self.closed_below),
+        )
+
     @staticmethod
-    def total(shards: Sequence[Metrics], root: int) -> Metrics:
+    def total(shards: Sequence[Metrics], roots: Sequence[int]) -> Metrics:
         """The metrics over all shards and stages. Facts about inputs are equal in every shard and are not summed."""
         if not shards:
             return Metrics()
@@ -295,7 +310,8 @@ class Metrics:
                 inputs.setdefault(name, table)
         return Metrics.of_operators(
             [together[number] for number in sorted(together)],
-            root,
+            roots,
             closed_below=next((s.closed_below for s in shards if s.closed_below is not None), None),
+            closed_by={root: wid for shard in reversed(shards) for root, wid in shard.closed_by.items()},
             by_source=Sources(tuple(inputs.values())),
         )

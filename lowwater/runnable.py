@@ -10,33 +10,23 @@ import pyarrow as pa
 
 from lowwater.model.text import table_lines
 from lowwater.plan.plan import Plan
-from lowwater.query import shown
+from lowwater.query import planner, shown
 from lowwater.query.analyzed import analyzed
 from lowwater.query.described import describe
 from lowwater.query.explain import explained
 from lowwater.query.logical import Node
-from lowwater.query.planner import Planned, plan
 
 
-@dataclass(frozen=True, eq=False)
-class Runnable:
-    """A node of the logical tree and the name of its rows. Nothing is planned before it is asked for."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Planned:
+    """A node of the logical tree under a name. Nothing is planned before it is asked for."""
 
     node: Node
     name: str
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self.node.properties.visible
-
-    @property
-    def progress(self) -> str | None:
-        """The attribute that windows are over by default."""
-        return self.node.properties.attribute
-
     @cached_property
-    def planned(self) -> Planned:
-        return plan(self.node)
+    def planned(self) -> planner.Planned:
+        return planner.plan(self.node)
 
     @property
     def plan(self) -> Plan:
@@ -49,11 +39,24 @@ class Runnable:
         analyze  runs the query too; adds rows, late rows, time and state of each operator, and whether its bound held
         seconds  for how long a query over a stream runs then; by default until all rows that are there are read
         """
-        found = plan(self.node, late=False).plan
+        found = planner.plan(self.node, late=False).plan
         described = describe(found)
         if analyze:
             described = analyzed(described, found, self.node.backend.analyze(self.node, seconds))
         return explained(described, format)
+
+
+class Runnable(Planned):
+    """A relation: what it shows, and how its results are asked for."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.node.properties.visible
+
+    @property
+    def progress(self) -> str | None:
+        """The attribute that windows are over by default."""
+        return self.node.properties.attribute
 
     def collect(self, **options: Any) -> pa.Table:
         """All results of a finite input as an Arrow table, sorted by window and group, or of a join by time and key."""

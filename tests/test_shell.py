@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -128,14 +129,50 @@ def test_analyze_in_the_text_runs_the_query_too(tmp_path: Path) -> None:
     assert " rows in, " in shown
 
 
-def test_several_queries_are_explained_one_after_the_other(file: Path) -> None:
-    file.write_text(f"{STREAM}{QUERY};\n{QUERY.replace('max', 'min')};\n")
+OTHER = STREAM.replace("STREAM M", "STREAM Other")
+
+
+def test_queries_that_share_no_stream_are_explained_one_after_the_other(file: Path) -> None:
+    file.write_text(f"{STREAM}{OTHER}{QUERY};\n{QUERY.replace('FROM M', 'FROM Other')};\n")
     shown = call("explain", str(file)).stdout
     assert shown.index("query1:") < shown.index("query2:")
     assert set(json.loads(call("explain", str(file), "--format", "json").stdout)) == {"query1", "query2"}
     assert "choose one by --query" in call("explain", str(file), "--format", "dot").stderr
     assert call("explain", str(file), "--format", "dot", "--query", "query2").stdout.startswith("digraph")
     assert "it has: query1, query2" in call("explain", str(file), "--query", "query3").stderr
+    assert "together" not in call("check", str(file)).stdout
+
+
+def test_queries_that_share_a_stream_are_explained_as_one_plan(file: Path) -> None:
+    file.write_text(f"{STREAM}{QUERY};\n{QUERY.replace('max', 'min')};\n")
+    shown = call("explain", str(file)).stdout
+    assert shown.startswith("Together  2 queries in one plan\n   scan     M is read once, for query1 and query2\n")
+    assert shown.index("Query query1") < shown.index("Query query2")
+    tree = json.loads(call("explain", str(file), "--format", "json").stdout)
+    assert (tree["queries"], tree["scans"]) == (["query1", "query2"], {"M": ["query1", "query2"]})
+    assert call("explain", str(file), "--format", "dot").stdout.startswith("digraph")
+    assert "Together" not in call("explain", str(file), "--query", "query2").stdout
+    ran = call("explain", str(file), "--analyze").stdout
+    numbers = [int(number) for number in re.findall("ran +([0-9]+) rows in", ran)]
+    assert numbers[:2] == numbers[2:], "results and rows, of each query"
+    assert numbers[1] > 100
+    told = call("check", str(file)).stdout.splitlines()
+    assert told[-1] == "query1 and query2 run together: M is read once."
+
+
+def test_queries_that_cannot_share_say_why(file: Path) -> None:
+    """Both read Other, and each a stream of its own that is called M."""
+    union = "SELECT count(*) AS n FROM M UNION Other [RANGE 1 minute, WA ts]"
+    file.write_text(f"{STREAM}{OTHER}{union};\n{STREAM.replace('seed 1', 'seed 2')}{union};\n{QUERY};\n")
+    why = "query1 reads another stream named 'M'; name the two apart to let them share"
+    together = "query2 and query3 run together: M is read once."
+    assert (
+        call("check", str(file)).stdout.splitlines()[-1]
+        == f"{together} Other queries run apart from them, because {why}."
+    )
+    file.write_text(f"{STREAM}{OTHER}{union};\n{STREAM.replace('seed 1', 'seed 2')}{union};\n")
+    assert call("check", str(file)).stdout.splitlines()[-1] == f"query2 runs on its own, because {why}."
+    assert f"query2 runs on its own, because {why}." in call("explain", str(file)).stdout
 
 
 def test_no_format_shows_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,7 +188,7 @@ def test_metrics_survive_packing() -> None:
     operators = [OperatorMetrics(**one) for one in numbers["operators"]]
     sources = Sources.of_tables(unpack(pack(metrics.by_source.tables())))
     again = Metrics.of_operators(
-        operators, 0, sources, low_watermark=numbers["low_watermark"], closed_below=numbers["closed_below"]
+        operators, [0], sources, low_watermark=numbers["low_watermark"], closed_below=numbers["closed_below"]
     )
     assert again == metrics
     assert again.numbers() == numbers

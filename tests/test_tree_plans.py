@@ -53,6 +53,14 @@ def over_links() -> lw.Relation:
     return packets("L1").union(packets("L2", "1 second"), packets("L3", "30 seconds")).named("links")
 
 
+def several() -> lw.Together:
+    """Three queries over one stream, of which one reads the results of another, and one reads a second stream, too."""
+    main, control = packets(), packets("Control")
+    counts = main.window("1 minute").group_by("ip").agg(n=lw.count()).named("counts")
+    totals = counts.group_by("window_end").agg(total=lw.sum("n"))
+    return lw.together(counts=counts, totals=totals, control=main.join(control, on="ip", within="3 minutes"))
+
+
 def sensors() -> list[lw.Relation]:
     """Four sensors of which only the disorder is expected (WO 1)."""
     schema = pa.schema([("epoch", pa.int64()), ("val", pa.float64())]).empty_table()
@@ -148,6 +156,7 @@ QUERIES: dict[str, Callable[[], lw.Relation]] = {
         .window("1 hour")
         .agg(most=lw.max("n"))
     ),
+    "several_queries": several,
 }
 
 

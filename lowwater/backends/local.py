@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
@@ -29,7 +29,7 @@ from lowwater.plan.plan import Entry, Plan
 from lowwater.query.analyzed import Measured
 from lowwater.query.logical import Node
 from lowwater.query.planner import plan as planned
-from lowwater.runtime.graph import LATE, RESULT, Graph
+from lowwater.runtime.graph import LATE, RESULT, Graph, of_query
 from lowwater.runtime.ingest import Ingest, Parcel
 from lowwater.state.store import Saved
 
@@ -114,10 +114,10 @@ class LocalQuery:
     late: bool = True
     strict: bool = True
     """Whether a broken bound on state is an error. Otherwise it is counted in the metrics."""
-    results: list[pa.Table] = field(default_factory=list)
-    late_rows: list[pa.Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._results: list[list[pa.Table]] = [[] for _ in self.plan.roots]
+        self._late_rows: list[list[pa.Table]] = [[] for _ in self.plan.roots]
         self._saved = [Saved() for _ in range(self.plan.stages * self.shards)]
         self._graphs = [self._opened(stage, shard) for stage in range(self.plan.stages) for shard in range(self.shards)]
         self._failed = False
@@ -247,8 +247,9 @@ class LocalQuery:
         self._refuse_failed()
         now = microseconds_of(clock) if isinstance(clock, dt.datetime) else clock
         came = messages or self._no_messages()
-        closed: list[pa.Table] = []
-        outputs = {RESULT: closed.append, LATE: self.late_rows.append}
+        closed: list[list[pa.Table]] = [[] for _ in self.plan.roots]
+        outputs = {of_query(RESULT, query): tables.append for query, tables in enumerate(closed)}
+        outputs |= {of_query(LATE, query): tables.append for query, tables in enumerate(self._late_rows)}
         self._failed = True  # until this is through: half a batch in some shards is no state to go on from
         for stage in range(self.plan.stages):
             for shard in range(self.shards):
@@ -261,28 +262,46 @@ class LocalQuery:
                 excess = graph.excess() if self.strict else None
                 assert excess is None, excess
         self._failed = False
-        self.results += closed
-        return self._together(closed)
+        for known, new in zip(self._results, closed, strict=True):
+            known += new
+        return self._of_each(self._together(closed))
 
-    def _together(self, tables: list[pa.Table]) -> pa.Table:
-        schema = self.plan.result_schema
-        together = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
-        return self.plan.in_order(together)
+    def _together(self, results: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+        """The results of each query as one table."""
+        found = []
+        for query, tables in zip(self.plan.queries, results, strict=True):
+            whole = pa.concat_tables([query.result_schema.empty_table(), *tables]).combine_chunks()
+            found.append(query.in_order(whole))
+        return found
+
+    def _of_each(self, tables: Sequence[pa.Table]) -> Any:
+        """A table per query, by its name; of a plan with one query that table itself."""
+        names = [root.name for root in self.plan.roots]
+        return tables[0] if len(tables) == 1 else dict(zip(names, tables, strict=True))
+
+    @property
+    def results(self) -> list[pa.Table]:
+        """The results of each micro-batch; of a plan with one query."""
+        (tables,) = self._results
+        return tables
 
     def result(self) -> pa.Table:
-        """All results so far."""
-        return self._together(self.results)
+        """All results so far; of several queries a table of each by its name."""
+        return self._of_each(self._together(self._results))
 
     def late_output(self) -> pa.Table:
-        """All late rows so far, with the reason."""
-        return pa.concat_tables([self.plan.late_schema.empty_table(), *self.late_rows])
+        """All late rows so far, with the reason; of several queries a table of each by its name."""
+        pairs = zip(self.plan.queries, self._late_rows, strict=True)
+        return self._of_each([pa.concat_tables([of.late_schema.empty_table(), *tables]) for of, tables in pairs])
 
-    def metrics(self) -> Metrics:
+    def metrics(self, query: str | None = None) -> Metrics:
+        """The metrics of all that runs here, or of one of several queries."""
         over = [() if self.strict else graph.excesses() for graph in self._graphs]
         each = [graph.metrics(own) for graph, own in zip(self._graphs, over, strict=True)]
         for graph in self._graphs:  # a state that is only measured is not kept a second time, as bytes
             graph.store.forget()
-        return Metrics.total(each, self.plan.root)
+        total = Metrics.total(each, [root.operator for root in self.plan.roots])
+        return total if query is None else self.plan.metrics_of(self.plan.number_of(query), total)
 
     def restart(self, again: Node | None = None) -> None:
         """Stops and starts from the committed state through bytes, as a crash and restart would.

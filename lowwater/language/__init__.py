@@ -5,6 +5,7 @@ dialect       the grammar: Spark's by sqlglot, with the papers' clauses (clauses
 declaration   CREATE STREAM as a declaration that a backend opens
 binding       statements to relations with their sinks
 queries       clauses to verbs
+sharing       which queries of a file run together
 """
 
 from lowwater.language.binding import BoundQuery, bind, sql
@@ -22,6 +23,7 @@ from lowwater.language.script import (
     read,
     write,
 )
+from lowwater.language.sharing import Group, grouped
 
 __all__ = [
     "BadQuery",
@@ -30,6 +32,7 @@ __all__ = [
     "CreateView",
     "Declaration",
     "Explain",
+    "Group",
     "Insert",
     "InsertLate",
     "Opener",
@@ -39,6 +42,7 @@ __all__ = [
     "Sink",
     "Statement",
     "bind",
+    "grouped",
     "places_of",
     "read",
     "sql",

@@ -3,6 +3,7 @@
     entry      rows of an input enter a stage, laid out for the operator that reads them
     edge       results of an operator go to another one: directly, or across a shuffle into a later stage
     stage      all operators at one depth of re-shuffling; Spark runs a stage as one stateful operator
+    root       results of an operator leave the plan. A plan of several queries has a root for each of them
 
 Stages run one after the other in every micro-batch. A crossing into a later stage is packed like the first shuffle:
 rows in the layout of the next operator, and the punctuation.
@@ -11,15 +12,18 @@ rows in the layout of the next operator, and the punctuation.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
 
 from lowwater.errors import LowwaterError
+from lowwater.metrics import Metrics
 from lowwater.operators.late import LATE_COLUMNS
 from lowwater.operators.layout import Layout
 from lowwater.operators.rowwise import RowFunction
@@ -118,6 +122,20 @@ class Placed:
 
 
 @dataclass(frozen=True)
+class Root:
+    """Where the results of a query leave the plan."""
+
+    operator: int
+    shown: tuple[str, ...]
+    """The columns of the operator that results show."""
+    outside: tuple[OutsideStep, ...] = ()
+    """Steps behind the operator that Spark evaluates on the results."""
+    result: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    name: str = ""
+    """The name of the query, if the plan has several."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """The physical plan. Picklable, because it is sent to the workers; see the module text."""
 
@@ -125,14 +143,10 @@ class Plan:
     entries: tuple[Entry, ...]
     operators: tuple[Placed, ...]
     edges: tuple[Edge, ...]
-    root: int
-    shown: tuple[str, ...]
-    """The columns of the root operator that results show."""
+    roots: tuple[Root, ...]
+    """One per query. What follows from the only root is asked of a plan with one, or of one of the `queries`."""
     meaning: str
     """Everything of the logical tree that state depends on, as text."""
-    outside: tuple[OutsideStep, ...] = ()
-    """Steps behind the root that Spark evaluates on the results."""
-    result: pa.Schema = field(default_factory=lambda: pa.schema([]))
     late: bool = True
     """Whether inputs are read whole, so that late rows can be reported whole."""
 
@@ -140,6 +154,87 @@ class Plan:
     def name(self) -> str:
         """The query as errors name it."""
         return " + ".join(i.name for i in self.inputs)
+
+    # -- queries ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def queries(self) -> tuple[Plan, ...]:
+        """The plan as each of its queries sees it: with the numbers of this plan, and with its own root alone."""
+        return (self,) if len(self.roots) == 1 else tuple(map(self._alone, self.roots))
+
+    def _alone(self, root: Root) -> Plan:
+        """Operators of the query are called as in a plan of the query alone."""
+        alone = replace(self, roots=(root,))
+        labels = labels_of([self.operators[i].spec.name for i in sorted(alone.reached)])
+        named = dict(zip(sorted(alone.reached), labels, strict=True))
+        operators = (replace(placed, label=named.get(i, placed.label)) for i, placed in enumerate(self.operators))
+        return replace(alone, operators=tuple(operators))
+
+    @cached_property
+    def reached(self) -> frozenset[int]:
+        """The operators whose results reach a root."""
+        before = {
+            number: [e.source for e in self.edges if e.operator == number] for number in range(len(self.operators))
+        }
+        found, waiting = set[int](), [root.operator for root in self.roots]
+        while waiting:
+            number = waiting.pop()
+            if number not in found:
+                found.add(number)
+                waiting += before[number]
+        return frozenset(found)
+
+    @cached_property
+    def read(self) -> tuple[Entry, ...]:
+        """The entries whose rows reach a root."""
+        return tuple(entry for entry in self.entries if entry.operator in self.reached)
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """Per entry, the queries that hear by it of rows without a time: by one entry per input, at the first stage."""
+        heard: list[list[int]] = [[] for _ in self.entries]
+        for query, of in enumerate(self.queries):
+            for input in {entry.input for entry in of.read}:
+                own = [n for n, e in enumerate(self.entries) if e.input == input and e.operator in of.reached]
+                heard[min(own, key=lambda n: (self.entries[n].stage, not self.entries[n].learns))].append(query)
+        return tuple(tuple(queries) for queries in heard)
+
+    def number_of(self, query: str) -> int:
+        """The number of a query by its name."""
+        names = [root.name for root in self.roots]
+        if query not in names:
+            known = (
+                f"; its queries are {' and '.join(names)}" if len(names) > 1 else "; it has one query, without a name"
+            )
+            raise LowwaterError(f"{query!r} is no query of this plan{known}.")
+        return names.index(query)
+
+    def metrics_of(self, query: int, metrics: Metrics) -> Metrics:
+        """The part of the metrics that belongs to one of the queries."""
+        of = self.queries[query]
+        labels = {number: of.operators[number].label for number in sorted(of.reached)}
+        return metrics.part(labels, of.root, {self.inputs[entry.input].name for entry in of.read})
+
+    @property
+    def only(self) -> Root:
+        (root,) = self.roots
+        return root
+
+    @property
+    def root(self) -> int:
+        return self.only.operator
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return self.only.shown
+
+    @property
+    def outside(self) -> tuple[OutsideStep, ...]:
+        return self.only.outside
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        return self.only.result
 
     @property
     def spec(self) -> OperatorSpec:
@@ -154,10 +249,6 @@ class Plan:
     def shares(self) -> bool:
         """Whether several operators read the results of one."""
         return len({edge.source for edge in self.edges}) < len(self.edges)
-
-    @property
-    def result_schema(self) -> pa.Schema:
-        return self.result
 
     @property
     def shown_schema(self) -> pa.Schema:
@@ -188,7 +279,7 @@ class Plan:
     def late_schema(self) -> pa.Schema:
         """The late output: input and operator, the columns of all inputs, and the reason."""
         columns: dict[str, pa.DataType] = {}
-        for entry in self.entries:
+        for entry in self.read:
             for f in entry.data:
                 columns.setdefault(late_name(self, entry, f), f.type)
         fields = [pa.field(name, type) for name, type in columns.items()]
@@ -199,11 +290,6 @@ class Plan:
         """How rows travel along an entry or an edge."""
         operator, port = at.reader
         return self.operators[operator].spec.layout(port, at.route)
-
-    def first_entry(self, input: int) -> int:
-        """The entry of an input, in the earliest stage that reads it, that reports what belongs to no operator."""
-        reading = [n for n, entry in enumerate(self.entries) if entry.input == input and entry.learns]
-        return min(reading, key=lambda n: self.entries[n].stage)
 
     def closes_by(self, at: Entry | Edge) -> str | None:
         """The source column by which the operator that reads these rows closes each group on its own, if it does."""
@@ -252,6 +338,20 @@ class Plan:
         return json.dumps(self.choices(), sort_keys=True)
 
 
+def labels_of(names: Sequence[str]) -> list[str]:
+    """Names of operators, told apart by numbers.
+
+    >>> labels_of(["Select", "Meld", "Select"])
+    ['Select', 'Meld', 'Select 2']
+    """
+    seen: Counter[str] = Counter()
+    labels = []
+    for name in names:
+        seen[name] += 1
+        labels.append(name if seen[name] == 1 else f"{name} {seen[name]}")
+    return labels
+
+
 def late_name(plan: Plan, entry: Entry, column: pa.Field) -> str:
     """The name of a column in the late output: its own, if all inputs that have it agree on its spelling and type.
 
@@ -259,7 +359,7 @@ def late_name(plan: Plan, entry: Entry, column: pa.Field) -> str:
     Names that differ in case only are one name to readers of the output, such as Spark.
     """
     own: str = column.name
-    every = {(f.name, f.type) for other in plan.entries for f in other.data}
+    every = {(f.name, f.type) for other in plan.read for f in other.data}
     alike = {one for one in every if one[0].lower() == own.lower()}
     if len(alike) == 1 and own.lower() not in WHERE_FROM:
         return own

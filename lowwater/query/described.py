@@ -25,7 +25,8 @@ class Described:
     """A node of a described plan."""
 
     kind: str
-    """operator, step, input, or `again`: an operator whose results are read twice, where it is described already"""
+    """operator, step, input, or `again`: an operator whose results are read twice, where it is described already. Of
+    several queries: query, and `queries` above them"""
     title: str
     lines: tuple[tuple[str, str], ...] = ()
     """Pairs of a word and a text, such as ("state", "at most 2 rows")."""
@@ -56,7 +57,31 @@ class Described:
 
 def describe(plan: Plan) -> Described:
     """The tree of a plan, with the reason, the partitioning and the bound of each operator."""
-    return _by_spark(plan.outside, _operator(plan, plan.root, None, set()))
+    known: set[int] = set()
+    trees = [_by_spark(root.outside, _operator(plan, root.operator, None, known)) for root in plan.roots]
+    if len(trees) == 1:
+        return trees[0]
+    names = [root.name for root in plan.roots]
+    queries = (
+        Described("query", f"Query {name}", inputs=(tree,), facts={"query": name})
+        for name, tree in zip(names, trees, strict=True)
+    )
+    scans = scanned(plan)
+    lines = tuple(("scan", f"{name} is read once, for {listed(readers)}") for name, readers in scans.items())
+    facts = {"queries": names, "scans": scans}
+    return Described("queries", f"Together  {len(names)} queries in one plan", lines, tuple(queries), facts=facts)
+
+
+def scanned(plan: Plan) -> dict[str, list[str]]:
+    """The inputs of a plan, each with the names of the queries that read it."""
+    return {
+        declared.name: [
+            root.name
+            for root, of in zip(plan.roots, plan.queries, strict=True)
+            if any(entry.input == number for entry in of.read)
+        ]
+        for number, declared in enumerate(plan.inputs)
+    }
 
 
 def _by_spark(steps: Sequence[object], below: Described) -> Described:

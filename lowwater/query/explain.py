@@ -12,7 +12,14 @@ from lowwater.query.described import Described
 
 WIDTH = 60
 """Letters per line of a box."""
-COLOURS = {"operator": "#dbe9f6", "step": "#f2f2f2", "input": "#e2f0d9", "again": "#dbe9f6"}
+COLOURS = {
+    "operator": "#dbe9f6",
+    "step": "#f2f2f2",
+    "input": "#e2f0d9",
+    "again": "#dbe9f6",
+    "query": "#fdf2d0",
+    "queries": "#fdf2d0",
+}
 """Boxes by kind of node, in DOT and in pictures."""
 
 

@@ -20,9 +20,10 @@ from lowwater.errors import CheckpointMismatch, LowwaterError
 from lowwater.operators.meld import MeldSpec
 from lowwater.operators.spec import OperatorSpec
 from lowwater.plan.inputs import Input
-from lowwater.plan.plan import VERSION, Edge, Entry, OutsideStep, Placed, Plan
+from lowwater.plan.plan import VERSION, Edge, Entry, OutsideStep, Placed, Plan, Root, labels_of
 from lowwater.query.frame import Frame
 from lowwater.query.logical.node import Node, Stateful
+from lowwater.query.logical.roots import Roots
 from lowwater.query.logical.scan import Rowwise, Scan, meaning, reading, scan_like
 from lowwater.query.logical.union import Union
 from lowwater.query.outside import only_outside, refuse_outside
@@ -55,7 +56,9 @@ def plan(root: Node, late: bool = True, pinned: Mapping[str, Any] | None = None)
             node.spec()
     text = json.dumps(meaning(root), default=str)
     whole = late if pinned is None else bool(pinned["whole"])  # state may hold columns that only the late output reads
-    once = pinned is None or bool(pinned.get("shared"))  # else each use of a result has an operator with its own state
+    several = isinstance(root, Roots)  # their results have been shared from the first version on
+    # Else each use of a result has an operator with its own state.
+    once = several or pinned is None or bool(pinned.get("shared"))
     return Planning(pinned).planned(rewritten(root if once else copied(root), whole), root, text, whole)
 
 
@@ -73,29 +76,34 @@ class Planning:
         """The nodes that are placed already, by their identity: what is used twice is computed once."""
 
     def planned(self, tree: Node, root: Node, text: str, late: bool) -> Planned:
-        arrival = self._place(tree)
-        if arrival.operator is None:  # an input or a union by itself: rows pass as they are
-            arrival = self._operator(MeldSpec(tree.schema, _attributes(tree), 1), [arrival], [tree])
-        shown = tuple(root.properties.visible.names)
-        last = self._operators[arrival.operator or 0]
-        emitted = (
-            tuple(name for name in shown if name in last.spec.result.names)
-            if not arrival.outside
-            else tuple(last.spec.result.names)
-        )
+        if isinstance(root, Roots):
+            roots = [self._root(*one) for one in zip(tree.inputs, root.inputs, root.names, strict=True)]
+        else:
+            roots = [self._root(tree, root, "")]
         plan = Plan(
             tuple(self._inputs),
             tuple(self._entries),
             tuple(self._operators),
             tuple(self._edges),
-            arrival.operator or 0,
-            emitted,
+            tuple(roots),
             text,
-            (*arrival.outside, OutsideStep("project", columns=shown)) if arrival.outside else (),
-            pa.schema([pa.field(f.name, f.type) for f in root.properties.visible]),
             late,
         )
         return Planned(plan, tuple(self._frames))
+
+    def _root(self, tree: Node, root: Node, name: str) -> Root:
+        """Places a query. `root` is its tree as it was written, before the rules."""
+        arrival = self._place(tree)
+        if arrival.operator is None:  # an input or a union by itself: rows pass as they are
+            arrival = self._operator(MeldSpec(tree.schema, _attributes(tree), 1), [arrival], [tree])
+        assert arrival.operator is not None
+        shown = tuple(root.properties.visible.names)
+        emitted = self._operators[arrival.operator].spec.result.names
+        result = pa.schema([pa.field(f.name, f.type) for f in root.properties.visible])
+        if arrival.outside:
+            outside = (*arrival.outside, OutsideStep("project", columns=shown))
+            return Root(arrival.operator, tuple(emitted), outside, result, name)
+        return Root(arrival.operator, tuple(column for column in shown if column in emitted), (), result, name)
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
@@ -175,8 +183,7 @@ class Planning:
         return Arrival(operator=number, stage=at.stage, key=spec.partitioned(at.routes))
 
     def _put(self, spec: OperatorSpec, at: Placement, routes: Any, times: Any) -> None:
-        same = sum(placed.spec.name == spec.name for placed in self._operators)
-        label = spec.name if not same else f"{spec.name} {same + 1}"
+        *_, label = labels_of([*(placed.spec.name for placed in self._operators), spec.name])
         self._operators.append(Placed(spec, at.stage, label, tuple(routes), tuple(times)))
 
     def _connect(

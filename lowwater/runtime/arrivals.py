@@ -30,12 +30,15 @@ _OBSERVE_AFTER = 1 << 19
 
 
 class Arrivals:
-    """One run of one input whose rows have `schema`. With `marked`, a column marks the rows that filters keep."""
+    """One run of one input whose rows have `schema`. With `marked`, a column marks the rows that filters keep.
 
-    def __init__(self, input: Input, schema: pa.Schema, marked: bool = False) -> None:
+    Progress is learned only where it is asked for: of several readings of the same rows, one learns.
+    """
+
+    def __init__(self, input: Input, schema: pa.Schema, marked: bool = False, learns: bool = True) -> None:
         self._input = input
         self._schema = schema
-        self._marked = marked
+        self._marked, self._learns = marked, learns
         self._time = input.time
         self._ticks = Ticks(schema.field(input.time).type)
         self._progress = Progress(input.policy, run=True)
@@ -72,7 +75,8 @@ class Arrivals:
         if not table.num_rows:
             return None
         ticks = self._count(table)
-        self._waiting.append((ticks, self._source(table)))
+        if self._learns:
+            self._waiting.append((ticks, self._source(table)))
         if sum(len(times) for times, _ in self._waiting) >= _OBSERVE_AFTER:
             self._observe()
         table = self._let_through(table)
@@ -118,7 +122,7 @@ class Arrivals:
 
     def promise(self, rows: pa.Table) -> None:
         """Learns the furthest promise of each source from rows that are punctuations. Ignores other rows."""
-        if self._input.punctuation is None:
+        if self._input.punctuation is None or not self._learns:
             return
         when, until = self._input.punctuation.when, self._input.punctuation.upto
         marks = rows.filter(pc.and_(pc.fill_null(rows.column(when), False), pc.is_valid(rows.column(until))))

@@ -44,9 +44,19 @@ from lowwater.state.segments import unpack
 from lowwater.state.store import Store
 
 RESULT, LATE, OUTSIDE = "result", "late", "outside"
-"""Kinds of tables that leave a stage. `outside` is followed by the number of the edge."""
+"""Kinds of tables that leave a stage. `outside` is followed by the number of the edge, the others by that of the query
+if it is not the first (`of_query`)."""
 Deliver = Callable[[str, pa.Table], None]
 NULL_TIME = "the progressing attribute is null"
+
+
+def of_query(kind: str, query: int) -> str:
+    """The kind of the results or of the late rows of a query of the plan.
+
+    >>> [of_query(RESULT, query) for query in range(3)]
+    ['result', 'result1', 'result2']
+    """
+    return f"{kind}{query}" if query else kind
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,7 @@ class Graph:
             if edge.crosses and edge.operator in self.operators
         }
         self._next = {i: [(e, edge) for e, edge in enumerate(plan.edges) if edge.source == i] for i in self.operators}
+        self._queries = {i: tuple(k for k, of in enumerate(plan.queries) if i in of.reached) for i in self.operators}
         self._outgoing: dict[int, Outgoing] = {}
         self._activity = Activity()
         self._current: Entry | None = None
@@ -195,7 +206,7 @@ class Graph:
                 for _, p in some if unique else []:
                     self._end_values(entry, p)
             for _, p in own:
-                self._aside(entry, p)
+                self._aside(number, p)
         self._current = None
         for e in self._incoming:
             edge = self.plan.edges[e]
@@ -223,18 +234,20 @@ class Graph:
             seen[reader] = numbers[id(run)] + 1
         return numbers
 
-    def _aside(self, entry: Entry, parcel: Parcel) -> None:
+    def _aside(self, number: int, parcel: Parcel) -> None:
         """Reports the rows that ingest has set aside: those without a time, and those that break a promise."""
+        entry = self.entries[number]
         if NULLS in parcel.tables:
             rows = parcel.tables[NULLS]
             n = rows.num_rows
             none = np.zeros(n, np.int64)
-            self._late(late_rows(rows, pa.array([NULL_TIME] * n, pa.string()), none, none), "Input", entry)
+            told = late_rows(rows, pa.array([NULL_TIME] * n, pa.string()), none, none)
+            self._late(told, None, self.plan.readers[number], entry)
         if BROKEN in parcel.tables:
             rows = parcel.tables[BROKEN]
             reader = entry.reader[0]
             self.operators[reader].count_dropped(rows.num_rows)
-            self._late(dropped_rows(rows, UNGRAMMATICAL), self.plan.operators[reader].label, entry)
+            self._late(dropped_rows(rows, UNGRAMMATICAL), reader, self._queries[reader], entry)
 
     def _values(self, parcels: Sequence[Parcel]) -> None:
         for parcel in parcels:
@@ -297,27 +310,35 @@ class Graph:
                 self._outgoing[e].take(message)
             else:
                 self._send(edge.operator, edge.port, message)
-        if number == self.plan.root and isinstance(message, Batch):
-            self._deliver(RESULT, message.rows.select(list(self.plan.shown)))
+        if isinstance(message, Batch):
+            for query, root in enumerate(self.plan.roots):
+                if number == root.operator:
+                    self._deliver(of_query(RESULT, query), message.rows.select(list(root.shown)))
 
     def _late_rows(self, number: int, message: Late) -> None:
         """Delivers late rows of an operator that reads inputs. Behind other operators none is late (_none_late)."""
-        label, reading, rows = self.plan.operators[number].label, self._reading[number], message.rows
+        queries, reading, rows = self._queries[number], self._reading[number], message.rows
         if ORIGIN in rows.column_names:
             origin = rows.column(ORIGIN)
             for one in pc.unique(origin).to_pylist():
                 own = rows.filter(pc.equal(origin, one)).drop_columns([ORIGIN])
-                self._late(own, label, reading[one])
+                self._late(own, number, queries, reading[one])
             return
         port = message.port
         those = [entry for entry in reading.values() if port is None or entry.reader[1] == port]
         found = [entry for entry in those if entry is self._current]
         if those:
-            self._late(rows, label, *(found or those))
+            self._late(rows, number, queries, *(found or those))
 
-    def _late(self, rows: pa.Table, operator: str, *entries: Entry) -> None:
-        """Delivers late rows of an entry, or of any of several, in the columns of the late output."""
-        plan, entry = self.plan, entries[0]
+    def _late(self, rows: pa.Table, number: int | None, queries: Sequence[int], *entries: Entry) -> None:
+        """Delivers rows of these entries that came late to an operator, or that none takes, to these queries."""
+        for query in queries:
+            plan = self.plan.queries[query]
+            self._late_of(plan, rows, "Input" if number is None else plan.operators[number].label, entries, query)
+
+    def _late_of(self, plan: Plan, rows: pa.Table, operator: str, entries: Sequence[Entry], query: int) -> None:
+        """Delivers late rows of an entry, or of any of several, in the columns of the late output of a query."""
+        entry = entries[0]
         name = " + ".join(dict.fromkeys(plan.inputs[e.input].name for e in entries))
         n = rows.num_rows
         columns: dict[str, pa.Array] = {
@@ -330,7 +351,7 @@ class Graph:
         columns |= {name: rows.column(name) for name in LATE_COLUMNS}
         schema = plan.late_schema
         arrays = [columns[f.name] if f.name in columns else pa.nulls(n, f.type) for f in schema]
-        self._deliver(LATE, pa.table(arrays, names=schema.names).cast(schema))
+        self._deliver(of_query(LATE, query), pa.table(arrays, names=schema.names).cast(schema))
 
     def _messages(self) -> dict[int, list[list[bytes]]]:
         out: dict[int, list[list[bytes]]] = {}
@@ -377,11 +398,15 @@ class Graph:
                 )
             )
         ticks = [Ticks(e.schema.field(i.time).type) for e, i in self._inputs_read()]
-        root = self.operators.get(self.plan.root)
+        roots = [root.operator for root in self.plan.roots]
+        here = ((root, self.operators[root].closed_below) for root in roots if root in self.operators)
+        closed = {root: wid for root, wid in here if wid is not None}
+        several = len(roots) > 1
         return Metrics.of_operators(
             each,
-            self.plan.root,
-            closed_below=None if root is None else root.closed_below,
+            roots,
+            closed_below=None if several else next(iter(closed.values()), None),
+            closed_by=closed if several else {},
             by_source=self.inputs.sources(ticks),
         )
 

@@ -123,7 +123,7 @@ class Ingest:
         first = self._entries[0]
         self._input = plan.inputs[first.input]
         self._schema = first.schema
-        self._arrivals = Arrivals(self._input, first.schema, first.marked)
+        self._arrivals = Arrivals(self._input, first.schema, first.marked, any(e.learns for e in self._entries))
         self._endings = self._ending(first)
         opened = together or Together()
         self._laying = [opened.laying(plan, entry, shards, late, home) for entry in self._entries]
@@ -194,7 +194,7 @@ class Ingest:
                     tables |= ended
             if broken is not None:  # rows that belong to no shard are reported by the first one
                 shards[0][BROKEN] = arrivals.as_given(broken)
-            if self._late and number == self._plan.first_entry(entry.input) and arrivals.nulls is not None:
+            if self._late and self._plan.readers[number] and arrivals.nulls is not None:
                 shards[0][NULLS] = arrivals.nulls
             counted = arrivals.counted if entry.learns else (0, 0, 0)
             facts = progress if entry.learns else None

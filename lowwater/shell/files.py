@@ -13,7 +13,7 @@ from lowwater.backends import local, opened
 from lowwater.errors import LowwaterError
 from lowwater.expressions.errors import OutsideSubset
 from lowwater.generate.named import GENERATORS
-from lowwater.language import BoundQuery, CreateStream, Declaration, Opener, Script, bind, read
+from lowwater.language import BoundQuery, CreateStream, Declaration, Group, Opener, Script, bind, grouped, read
 from lowwater.language.declaration import declaration_of
 from lowwater.relation import Relation
 from lowwater.shell.failures import sentences
@@ -79,6 +79,9 @@ def _spark_may_differ(script: Script, error: BaseException | None) -> bool:
 def checked(script: Script) -> list[BoundQuery]:
     """The queries of a script, after all of them have been planned."""
     with bound_here_or_there(script, columns_only, True) as queries:
+        for group in groups_of(queries):
+            if len(group.queries) > 1:
+                group.asked.plan  # noqa: B018  what they cannot do together is refused here
         return queries
 
 
@@ -89,10 +92,23 @@ def explained(script: Script, format: str | None, analyze: bool, seconds: float 
     with sentences(script), bound_here_or_there(script, open, seconds is not None) as queries:
         chosen = chosen_of(queries, only)
         form = format or next((q.explain.format for q in chosen if q.explain and q.explain.format), "text")
-        parts = {q.name: of_query(q, form, analyze, seconds) for q in chosen}
+        parts = {}
+        for group in groups_of(chosen):
+            if len(group.queries) > 1:
+                parts[group.name] = group.asked.explain(form, analyze, seconds)
+            else:
+                parts[group.name] = of_query(group.queries[0], form, analyze, seconds)
+            if group.why is not None and form == "text":
+                parts[group.name] += f"\n{group.sentence}"
     if len(parts) == 1:
         return next(iter(parts.values()))
     return TOGETHER.get(form, _refused)(parts)
+
+
+def groups_of(queries: Sequence[BoundQuery]) -> list[Group]:
+    """The queries as they run: those that share a stream together. What stands in an EXPLAIN does not run."""
+    alone = {query.name: "it stands in an EXPLAIN" for query in queries if query.explain is not None}
+    return grouped(queries, alone=alone)
 
 
 def of_query(query: BoundQuery, format: str, analyze: bool = False, seconds: float | None = None) -> str:

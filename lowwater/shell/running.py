@@ -26,6 +26,7 @@ from lowwater.errors import LowwaterError
 from lowwater.language import Script, bind
 from lowwater.metrics import Metrics
 from lowwater.model.text import table_lines
+from lowwater.model.words import listed
 from lowwater.shell.failures import cause_of
 from lowwater.shell.files import of_query
 
@@ -48,9 +49,17 @@ def signalled() -> Iterator[threading.Event]:
 
 
 def run(
-    spark: Session, script: Script, place: Path, console: Console, finish: bool | None, stop: threading.Event
+    spark: Session,
+    script: Script,
+    place: Path,
+    console: Console,
+    finish: bool | None,
+    stop: threading.Event,
+    apart: bool = False,
 ) -> None:
     """Runs all queries of a script until they are stopped. With `finish`, ends their inputs when all rows are read.
+
+    Those that share a stream run as one Spark query, unless they are to run `apart`.
 
     By default a script ends by itself if all its streams are generated.
     """
@@ -63,9 +72,13 @@ def run(
             )
     queries = [query for query in bound if query.explain is None]
     view = View(console)
-    started = on_spark.start(spark, queries, place, view.results)
+    started = on_spark.start(spark, queries, place, view.results, apart)
+    for one in started:
+        if one.group.sentence is not None:
+            console.print(one.group.sentence, highlight=False, soft_wrap=True)
+    running = {name for one in started for name in one.names}
     for query in queries:
-        if query.name not in {one.name for one in started}:
+        if query.name not in running:
             console.print(f"{query.name}: finished already; its results are complete.", highlight=False)
     try:
         with view.watching(started):
@@ -104,7 +117,8 @@ def _raise_failed(started: Sequence[Started]) -> None:
     for one in started:
         error = one.query.spark.exception()
         if error is not None:
-            raise LowwaterError(f"{one.name} has failed: {cause_of(str(error)).rstrip('.')}.")
+            have = "has" if len(one.names) == 1 else "have"
+            raise LowwaterError(f"{listed(one.names)} {have} failed: {cause_of(str(error)).rstrip('.')}.")
 
 
 def _caught(call: Callable[[], None], failed: list[BaseException]) -> Callable[[], None]:
@@ -148,12 +162,17 @@ class View:
         if self._live is not None:
             self._live.update(screen(started))
             return
-        for one in started:
-            metrics = one.query.metrics()
+        for name, metrics in of_all(started):
             now = (metrics.rows, metrics.result_rows)
-            if last or (metrics.rows and now != self._said.get(one.name)):
-                self._said[one.name] = now
-                self._console.print(line(one.name, metrics), markup=False, highlight=False, soft_wrap=True)
+            if last or (metrics.rows and now != self._said.get(name)):
+                self._said[name] = now
+                self._console.print(line(name, metrics), markup=False, highlight=False, soft_wrap=True)
+
+
+def of_all(started: Sequence[Started]) -> list[tuple[str, Metrics]]:
+    """The metrics of all queries, in the order of the file."""
+    found = sorted((pair for one in started for pair in one.each()), key=lambda pair: pair[0].statement.start)
+    return [(query.name, metrics) for query, metrics in found]
 
 
 def line(name: str, metrics: Metrics) -> str:
@@ -171,8 +190,7 @@ def line(name: str, metrics: Metrics) -> str:
 def screen(started: Sequence[Started]) -> Any:
     """The metrics of all queries as a table: one row per source."""
     table = Table("query", "rows", "results", "late", "state", "source", "low-watermark", "", box=None)
-    for one in started:
-        metrics = one.query.metrics()
+    for name, metrics in of_all(started):
         numbers = [f"{n:,}" for n in (metrics.rows, metrics.result_rows, metrics.late_rows, metrics.state_rows)]
         shown = [
             (
@@ -183,6 +201,6 @@ def screen(started: Sequence[Started]) -> Any:
             for of in metrics.sources[:ROWS]
         ] or [("", "none", False)]
         for place, (source, low, slowest) in enumerate(shown):
-            first = [one.name, *numbers] if not place else [""] * 5
+            first = [name, *numbers] if not place else [""] * 5
             table.add_row(*first, source, low, "holds back" if slowest else "")
     return table

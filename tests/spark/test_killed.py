@@ -14,17 +14,21 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lowwater as lw
 from lowwater.backends.spark.written import part_of
-from tests.spark import joins, kinds
+from tests.spark import joins, kinds, several
 from tests.spark.answers import write_part
 from tests.spark.killed import JOINS, WINDOWS, kill
 
 pytestmark = pytest.mark.spark
 
+SEVERAL = "several"
+"""Several queries as one, each with its own results."""
 BY_FUNCTION = "sliding"
 """Its results go to a function, which writes them with Spark's own writer; those of the others to a directory."""
 
 
-def asked(spark: SparkSession, kind: str, place: Path) -> lw.Relation:
+def asked(spark: SparkSession, kind: str, place: Path) -> lw.Relation | lw.Together:
+    if kind == SEVERAL:
+        return several.together(spark, place / "streams")
     if kind in WINDOWS:
         return kinds.KINDS[kind](kinds.streaming(spark, place / "in"))
     return joins.JOINS[kind][1](joins.streaming(spark, place))
@@ -34,6 +38,9 @@ def into(kind: str, directory: str) -> Any:
     def write(rows: DataFrame, batch: int) -> None:
         rows.write.mode("overwrite").parquet(f"{directory}/{part_of(batch)}")
 
+    if kind == SEVERAL:
+        names = several.queries(several.streams_of(several.TABLES))
+        return {name: directory if name == "busy" else f"{directory} of {name}" for name in names}
     return write if kind == BY_FUNCTION else directory
 
 
@@ -44,7 +51,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, piece in enumerate(kinds.PIECES):
         write_part(piece, place / "in", number)
     joins.write(place, joins.STREAMS, range(joins.PARTS))
-    kill(__name__, [*WINDOWS, *JOINS], place)
+    several.write(place / "streams")
+    kill(__name__, [*WINDOWS, SEVERAL, *JOINS], place)
     return place
 
 
@@ -61,3 +69,15 @@ def test_a_query_killed_in_the_middle_of_a_batch_loses_nothing_and_repeats_nothi
     assert found.num_rows
     assert of.comparable(found) == of.comparable(local.result())
     assert (again.metrics().rows, again.metrics().late_rows, again.metrics().state_rows) == (local.metrics().rows, 0, 0)
+
+
+def test_several_queries_killed_as_one_have_each_result_once(killed: Path, spark: SparkSession) -> None:
+    sinks = into(SEVERAL, str(killed / SEVERAL / "out"))
+    checkpoint = str(killed / SEVERAL / "checkpoint")
+    again = asked(spark, SEVERAL, killed).start(checkpoint=checkpoint, results=sinks)
+    again.finish()
+    for name, out in sinks.items():
+        local = several.alone(name)
+        assert local.result().num_rows
+        assert several.found_in(spark, out, local.plan.result_schema) == several.told(local.result()), name
+    assert again.metrics().rows == sum(table.num_rows for table in several.TABLES.values())

@@ -53,25 +53,38 @@ def answers(directory: Path, like: pa.Table) -> pa.Table:
     return found.cast(like.schema)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
+SHARING = (
+    *QUERIES[:1],
+    "SELECT max(len) AS longest FROM Main1 [RANGE 1 minute, SLIDE 1 minute, WA ts] WHERE srcIP <> ''",
+)
+FILES = {"apart": QUERIES, "together": SHARING}
+"""Queries over a stream each, and queries that share one."""
+
+
+def write(path: Path, queries: tuple[str, ...]) -> None:
     text = STREAM.format(name="Main1") + STREAM.format(name="Main2")
-    for number, query in enumerate(QUERIES, start=1):
-        text += f"INSERT INTO parquet OPTIONS (path '{tmp_path}/out{number}') {query};\n"
-    path = tmp_path / "queries.sql"
+    for number, query in enumerate(queries, start=1):
+        text += f"INSERT INTO parquet OPTIONS (path '{path.parent}/out{number}') {query};\n"
     path.write_text(text)
+
+
+@pytest.fixture(params=FILES)
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"{request.param}.sql"
+    write(path, FILES[request.param])
     return path
 
 
-def expected(tmp_path: Path, number: int) -> pa.Table:
-    path = tmp_path / f"expected{number}.sql"
-    path.write_text(STREAM.format(name=f"Main{number}") + QUERIES[number - 1])
+def expected(file: Path, number: int) -> pa.Table:
+    path = file.parent / f"expected{number}.sql"
+    path.write_text(STREAM.format(name="Main1") + STREAM.format(name="Main2") + FILES[file.stem][number - 1])
     return defined(query_of(path))
 
 
-def assert_complete_once(tmp_path: Path) -> None:
+def assert_complete_once(file: Path) -> None:
+    tmp_path = file.parent
     for number in (1, 2):
-        judge = expected(tmp_path, number)
+        judge = expected(file, number)
         assert judge.num_rows > 10
         assert unlike(answers(tmp_path / f"out{number}", judge), judge) == ""
 
@@ -85,11 +98,13 @@ def test_killed_and_run_again_gives_the_complete_answer_once(file: Path, tmp_pat
     again = child(*arguments)
     said, _ = again.communicate()
     assert again.returncode == 0, said
-    assert_complete_once(tmp_path)
+    assert_complete_once(file)
     third = child(*arguments)
     said, _ = third.communicate()
     assert (third.returncode, said.count("finished already")) == (0, 2), said
-    assert_complete_once(tmp_path)
+    checkpoints = {one.name for one in (tmp_path / "state").iterdir()}
+    assert checkpoints == ({"query1-together"} if file.stem == "together" else {"query1", "query2"})
+    assert_complete_once(file)
 
 
 def test_a_query_that_fails_is_one_sentence_without_a_trace(tmp_path: Path) -> None:
@@ -114,4 +129,4 @@ def test_a_signal_ends_it_cleanly_and_the_next_run_goes_on(by: signal.Signals, f
     again = child(*arguments)
     said, _ = again.communicate()
     assert again.returncode == 0, said
-    assert_complete_once(tmp_path)
+    assert_complete_once(file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -40,11 +40,14 @@ def finite_run(plan: Plan, packed: Callable[[Observation], DataFrame]) -> Measur
     return run
 
 
-def streaming_run(spark: SparkSession, start: Callable[..., RunningQuery], seconds: float | None) -> Measured:
+def streaming_run(
+    spark: SparkSession, start: Callable[..., RunningQuery], seconds: float | None, queries: Sequence[str]
+) -> Measured:
     """Runs a stream for so many seconds, or to the end of all rows that are there."""
     run = Measured()
     with temporary(spark, "lowwater-analyze-") as place:
-        query = start(checkpoint=f"file:{place}", results=_nowhere)
+        results = _nowhere if len(queries) == 1 else dict.fromkeys(queries, _nowhere)
+        query = start(checkpoint=f"file:{place}", results=results)
         if seconds is None:
             query.finish()
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -19,7 +19,7 @@ from lowwater.backends.spark.columns import call_text, sql_of
 from lowwater.backends.spark.compile import Ingested
 from lowwater.backends.spark.connect import default_parallelism
 from lowwater.backends.spark.running import RunningQuery
-from lowwater.backends.spark.sinks import Sink, Sinks, outlets, outputs_of
+from lowwater.backends.spark.sinks import Sink, Sinks, outlets, outputs_of, sinks_of
 from lowwater.backends.spark.versions import arrow_schema
 from lowwater.errors import LowwaterError, NeedsConfiguration
 from lowwater.plan.plan import Plan
@@ -83,20 +83,29 @@ class SparkBackend:
         plan, frames = self._planned(node, late=False)
         number = shards or _default_shards(self._spark, frames)
         streaming = any(frame.streaming for frame in frames)
-        session.configure(self._spark, _batch_rows(frames), number if streaming else None)
-        return _results(plan, frames, number, metrics)
+        session.configure(self._spark, compile.batch_rows(plan, frames), number if streaming else None)
+        return compile.results(plan, _packed(plan, frames, number, metrics))
 
-    def collect(self, node: Node, shards: int | None = None) -> pa.Table:
-        """All results of batch DataFrames, sorted by window and group."""
+    def collect(self, node: Node, shards: int | None = None) -> Any:
+        """All results of batch DataFrames, sorted by window and group; of several queries by their names."""
         plan, frames = self._planned(node, late=False)
         if any(frame.streaming for frame in frames):
             raise LowwaterError(
                 "collect(), head() and show() need a finite input; for a streaming DataFrame use start() or to_spark()."
             )
         number = shards or _default_shards(self._spark, frames)
-        with session.configured(self._spark, number, _batch_rows(frames)):
-            rows = _results(plan, frames, number).toArrow()
-        return plan.in_order(rows.cast(plan.result_schema))
+        with session.configured(self._spark, number, compile.batch_rows(plan, frames)):
+            host = _packed(plan, frames, number)
+            several = len(plan.roots) > 1
+            if several:  # each query is an action of its own, and all of them are computed by the first
+                host.persist()
+            try:
+                found = [compile.results(plan, host, query).toArrow() for query in range(len(plan.roots))]
+            finally:
+                if several:
+                    host.unpersist()
+        tables = [of.in_order(rows.cast(of.result_schema)) for of, rows in zip(plan.queries, found, strict=True)]
+        return tables[0] if len(tables) == 1 else {root.name: of for root, of in zip(plan.roots, tables, strict=True)}
 
     def analyze(self, node: Node, seconds: float | None = None) -> Measured:
         """Runs a query without a sink and measures it: all rows that are there, or a stream for so many seconds."""
@@ -104,10 +113,10 @@ class SparkBackend:
         begun = monotonic()
         with bounds_counted(self._spark):
             if any(frame.streaming for frame in frames):
-                run = streaming_run(self._spark, partial(self.start, node), seconds)
+                run = streaming_run(self._spark, partial(self.start, node), seconds, [r.name for r in plan.roots])
             else:
                 number = _default_shards(self._spark, frames)
-                with session.configured(self._spark, number, _batch_rows(frames)):
+                with session.configured(self._spark, number, compile.batch_rows(plan, frames)):
                     run = finite_run(plan, lambda seen: compile.packed(plan, frames, number, False, seen))
         run.seconds = monotonic() - begun
         return run
@@ -117,8 +126,8 @@ class SparkBackend:
         node: Node,
         *,
         checkpoint: str | None = None,
-        results: Sink | None = None,
-        late: Sink | None = None,
+        results: Sink | Mapping[str, Sink] | None = None,
+        late: Sink | Mapping[str, Sink] | None = None,
         progress: Sink | None = None,
         trigger: dict[str, Any] | None = None,
         shards: int | None = None,
@@ -129,7 +138,8 @@ class SparkBackend:
         """Starts a streaming query.
 
         A sink is a directory (parquet; a repeated micro-batch has the same files, so nothing is in it twice), one of
-        to_delta(), to_jdbc(), to_table() and to_kafka(), or a function of (DataFrame, batch id). A directory belongs to
+        to_delta(), to_jdbc(), to_table() and to_kafka(), or a function of (DataFrame, batch id). Several queries that
+        run together have a sink each, by their names. A directory belongs to
         one checkpoint; `overwrite` empties that of another one when the query begins, and has no effect on this query's
         own. `trigger` is what DataStreamWriter.trigger takes, such as {"availableNow": True}. `shards` is the largest
         parallelism and fixed with the first start; `partitions` is how many of them run at once, and `lowwater rescale`
@@ -152,7 +162,7 @@ class SparkBackend:
         at_once = min(partitions or _cores(spark), number)
         fingerprint = plan.fingerprint(number)
         place.check(fingerprint)
-        outputs = outputs_of(spark, place, overwrite, {"results": results, "late": late, "progress": progress})
+        outputs = outputs_of(spark, place, overwrite, sinks_of(plan, results, late, progress))
         place.claim(fingerprint, plan.name, _needs_clock(plan))
         direct = outlets(plan, outputs, place.run)
         observed = compile.observed_name(plan)
@@ -161,7 +171,7 @@ class SparkBackend:
             clock = compile.heartbeats(spark) if place.clock else compile.no_heartbeats(spark, place.control)
             control = [compile.commands(spark, place.control), clock]
             sinks = Sinks(plan, outputs, direct, place)
-            with session.configured(spark, at_once, _batch_rows(frames)):
+            with session.configured(spark, at_once, compile.batch_rows(plan, frames)):
                 host = compile.packed(plan, frames, number, late is not None, observed, control, direct, place.starts())
                 writer = (
                     host.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(sinks)
@@ -180,16 +190,10 @@ class SparkBackend:
         return found.plan, found.frames  # type: ignore[return-value]
 
 
-def _results(plan: Plan, frames: Sequence[Ingested], shards: int, metrics: str | None = None) -> DataFrame:
+def _packed(plan: Plan, frames: Sequence[Ingested], shards: int, metrics: str | None = None) -> DataFrame:
     streaming = any(frame.streaming for frame in frames)
     control = [compile.heartbeats(frames[0].spark)] if streaming and _needs_clock(plan) else []
-    name = metrics or compile.observed_name(plan)
-    return compile.results(plan, compile.packed(plan, frames, shards, False, name, control))
-
-
-def _batch_rows(frames: Sequence[Ingested]) -> int:
-    """How many rows Spark may hand over at once, where no number of bytes bounds a batch."""
-    return min(frame.batch_rows() for frame in frames)
+    return compile.packed(plan, frames, shards, False, metrics or compile.observed_name(plan), control)
 
 
 def _needs_clock(plan: Plan) -> bool:

@@ -46,6 +46,11 @@ class Checkpoint:
         self.query = ""
 
     @property
+    def known(self) -> bool:
+        """Whether it was made by a query of lowwater."""
+        return self._stored is not None
+
+    @property
     def run(self) -> str:
         """The id as names of files carry it."""
         return self.id[:8]
@@ -57,6 +62,11 @@ class Checkpoint:
     def pinned(self) -> dict[str, Any] | None:
         """The choices of the plan that the checkpoint was made with."""
         return None if self._stored is None else self._stored["plan"]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its queries, if it is of several that run together."""
+        return [] if self._stored is None else list(json.loads(self._stored["meaning"]).get("names", []))
 
     def check_meaning(self, meaning: str) -> None:
         """Refuses a query with another meaning."""

@@ -31,6 +31,7 @@ from lowwater.backends.spark.versions import applied_by_shard
 from lowwater.backends.spark.written import Outlet
 from lowwater.metrics import LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
 from lowwater.plan.plan import Plan
+from lowwater.runtime.graph import of_query
 from lowwater.state.segments import unpack
 
 _numbers = count(1)
@@ -54,11 +55,19 @@ class Ingested(Protocol):
         """Whether all that a source has can be read: a rate source, or Kafka, may always have more."""
 
     @staticmethod
-    def ingested(inputs: Sequence[tuple[Any, Sequence[int]]], plan: Plan, shards: int, late: bool) -> list[DataFrame]:
-        """The packed messages of frames of this kind, each with the entries that read it."""
+    def ingested(
+        inputs: Sequence[Sequence[tuple[Any, Sequence[int]]]], plan: Plan, shards: int, late: bool
+    ) -> list[DataFrame]:
+        """The packed messages of inputs, whose readings are frames of this kind with the entries that read them."""
 
-    def batch_rows(self) -> int:
-        """Rows that may come from Spark in one Arrow batch where no number of bytes bounds it."""
+    def batch_rows(self, *others: Any) -> int:
+        """Rows that may come from Spark in one Arrow batch where no number of bytes bounds it.
+
+        `others` are of the same kind, and are read by the same scan.
+        """
+
+    def scanned(self) -> Ingested:
+        """The same rows by Spark's own scan."""
 
     def size(self) -> int | None:
         """About how many bytes a finite input has, as far as Spark knows."""
@@ -108,21 +117,57 @@ def packed(
     return output.observe(name, *metrics(plan))
 
 
-def _entering(
-    plan: Plan, frames: Sequence[Ingested], stage: int
-) -> dict[type[Ingested], list[tuple[Ingested, list[int]]]]:
-    """The frames that enter at a stage, each with its entries there, by kind."""
-    found: dict[type[Ingested], list[tuple[Ingested, list[int]]]] = {}
-    for number, frame in enumerate(frames):
-        entries = [e for e, entry in enumerate(plan.entries) if (entry.frame, entry.stage) == (number, stage)]
-        if entries:
-            found.setdefault(type(frame), []).append((frame, entries))
+Reading = tuple[Ingested, list[int]]
+"""A frame and the entries of one stage that read it."""
+
+
+def _entering(plan: Plan, frames: Sequence[Ingested], stage: int) -> dict[type[Ingested], list[list[Reading]]]:
+    """What is read at a stage, by kind: scans, each for one reading or more.
+
+    An input of several queries is read where the first of them reads it. Its messages for later stages pass.
+    """
+    found: dict[type[Ingested], list[list[Reading]]] = {}
+    for numbers, of_kind in _scans(plan, frames):
+        readings = [
+            (at, frame, entries)
+            for number, frame in zip(numbers, of_kind, strict=True)
+            for at in range(plan.stages)
+            if (entries := [e for e, entry in enumerate(plan.entries) if (entry.frame, entry.stage) == (number, at)])
+        ]
+        first = min(at for at, _, _ in readings)
+        if len(plan.roots) > 1:
+            chosen = readings if stage == first else []
+        else:
+            chosen = [one for one in readings if one[0] == stage]
+        if chosen:
+            found.setdefault(type(of_kind[0]), []).append([(frame, entries) for _, frame, entries in chosen])
     return found
+
+
+def _scans(plan: Plan, frames: Sequence[Ingested]) -> list[tuple[list[int], list[Ingested]]]:
+    """The frames that are read at once, with their numbers: those of one input, if the plan has several queries.
+
+    Checkpoints of a single query know each of its frames as a source.
+    """
+    if len(plan.roots) == 1:
+        return [([number], [frame]) for number, frame in enumerate(frames)]
+    found = []
+    for of in range(len(plan.inputs)):
+        numbers = sorted({entry.frame for entry in plan.entries if entry.input == of})
+        own = [frames[number] for number in numbers]
+        found.append((numbers, own if len({type(one) for one in own}) == 1 else [one.scanned() for one in own]))
+    return found
+
+
+def batch_rows(plan: Plan, frames: Sequence[Ingested]) -> int:
+    """How many rows Spark may hand over at once, where no number of bytes bounds a batch."""
+    return min(own[0].batch_rows(*own[1:]) for _, own in _scans(plan, frames))
 
 
 def metrics(plan: Plan) -> list[Any]:
     """What is observed: totals, the same for each operator, and for each stage what every shard knows."""
-    root = F.when(F.col("operator") == plan.root, F.col("result_rows")).otherwise(0)
+    roots = [root.operator for root in plan.roots]
+    root = F.when(F.col("operator").isin(*roots), F.col("result_rows")).otherwise(0)
     totals = [F.sum(root if name == "result_rows" else F.col(name)).alias(name) for name in SUMMED]
     of_operator = [
         F.sum(F.when((F.col("kind") == METRICS) & (F.col("operator") == i), F.col(name)).otherwise(0)).alias(
@@ -156,8 +201,9 @@ def observed(row: Mapping[str, Any], plan: Plan) -> Metrics | None:
     closed = next((numbers["closed_below"] for numbers, _ in stages if numbers["closed_below"] is not None), None)
     return Metrics.of_operators(
         operators,
-        plan.root,
+        [root.operator for root in plan.roots],
         closed_below=closed,
+        closed_by={int(root): wid for numbers, _ in stages for root, wid in numbers.get("closed_by", {}).items()},
         by_source=Sources(tuple(inputs.values())),
     )
 
@@ -175,13 +221,14 @@ def sources(host: DataFrame) -> Sources:
     return Sources(tuple({name: table for one in found for name, table in one.by_name.items()}.values()))
 
 
-def results(plan: Plan, host: DataFrame) -> DataFrame:
-    rows = _unpacked(host, RESULT, plan.shown_schema)
-    return steps_on(rows, plan.outside)
+def results(plan: Plan, host: DataFrame, query: int = 0) -> DataFrame:
+    of = plan.queries[query]
+    rows = _unpacked(host, of_query(RESULT, query), of.shown_schema)
+    return steps_on(rows, of.outside)
 
 
-def late_rows(plan: Plan, host: DataFrame) -> DataFrame:
-    return _unpacked(host, LATE, plan.late_schema)
+def late_rows(plan: Plan, host: DataFrame, query: int = 0) -> DataFrame:
+    return _unpacked(host, of_query(LATE, query), plan.queries[query].late_schema)
 
 
 def _unpacked(host: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.connect import size_in_bytes, streaming_sources
 from lowwater.backends.spark.handover import ROWS, fixed_or_not, handed_over
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.messages import PACKED
-from lowwater.backends.spark.quoting import quoted
+from lowwater.backends.spark.read_once import Apply, ReadOnce, Select, Step, WithColumn
 from lowwater.backends.spark.versions import arrow_schema, check
 from lowwater.errors import LowwaterError
 from lowwater.model.columns import KEEP
-from lowwater.operators.rowwise import mapped_where
+from lowwater.operators.rowwise import RowFunction
 from lowwater.plan.plan import Plan
 
 
@@ -32,6 +30,9 @@ class SparkFrame:
     applied_rows: int = ROWS
     sample: pa.Table | None = field(default=None, repr=False, compare=False)
     """The first rows, where they are known without running Spark. Only of a frame without steps."""
+    begun: DataFrame | None = None
+    """The rows before all steps, if there are steps (read_once.py)."""
+    steps: tuple[Step, ...] = ()
 
     @property
     def backend(self) -> SparkBackend:
@@ -55,15 +56,21 @@ class SparkFrame:
 
     @staticmethod
     def ingested(
-        inputs: Sequence[tuple[SparkFrame, Sequence[int]]], plan: Plan, shards: int, late: bool
+        inputs: Sequence[Sequence[tuple[SparkFrame, Sequence[int]]]], plan: Plan, shards: int, late: bool
     ) -> list[DataFrame]:
-        return [
-            handed_over(frame.df, frame.df.columns, IngestRun(plan, entries, shards, late), PACKED)
-            for frame, entries in inputs
-        ]
+        found = []
+        for readings in inputs:
+            runs = [IngestRun(plan, entries, shards, late) for _, entries in readings]
+            once = ReadOnce.of([frame for frame, _ in readings])
+            found.append(handed_over(once.df, once.df.columns, once.run(runs), PACKED))
+        return found
 
-    def batch_rows(self) -> int:
-        return min(self.applied_rows, fixed_or_not(self.df.schema, self.df.columns))
+    def batch_rows(self, *others: SparkFrame) -> int:
+        df = ReadOnce.of([self, *others]).df
+        return min(fixed_or_not(df.schema, df.columns), *(frame.applied_rows for frame in (self, *others)))
+
+    def scanned(self) -> SparkFrame:
+        return self
 
     def size(self) -> int | None:
         return size_in_bytes(self.df)
@@ -73,13 +80,16 @@ class SparkFrame:
         return arrow_schema(self.df.drop(KEEP).schema)
 
     def with_column(self, name: str, expression: str) -> SparkFrame:
-        return self._then(analysed(lambda: self.df.withColumn(name, F.expr(expression)), expression))
+        step = WithColumn(name, expression)
+        return self._then(step, analysed(lambda: step(self.df, ()), expression))
 
     def select(self, columns: Sequence[str]) -> SparkFrame:
-        return self._then(self.df.select(*(F.col(quoted(name)) for name in columns)))
+        step = Select(tuple(columns))
+        return self._then(step, step(self.df, ()))
 
-    def _then(self, df: DataFrame) -> SparkFrame:
-        return replace(self, df=df, sample=None)
+    def _then(self, step: Step, df: DataFrame) -> SparkFrame:
+        begun = self.df if self.begun is None else self.begun
+        return replace(self, df=df, sample=None, begun=begun, steps=(*self.steps, step))
 
     def first_rows(self, n: int) -> pa.Table | None:
         return None if self.sample is None else self.sample.slice(0, n)
@@ -92,24 +102,10 @@ class SparkFrame:
             )
         return self.select(columns).df.toArrow()
 
-    def apply(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> SparkFrame:
-        out = schema if KEEP not in self.df.columns else schema.append(pa.field(KEEP, pa.bool_()))
+    def apply(self, function: RowFunction, schema: pa.Schema) -> SparkFrame:
         rows = min(self.applied_rows, fixed_or_not(self.df.schema, self.df.columns))
-        df = self.df.mapInArrow(ApplyRun(function, schema), from_arrow_schema(out))
-        return replace(self._then(df), applied_rows=rows)
-
-
-class ApplyRun:
-    """The user's function over Arrow batches, inside Spark; marks of a filter are carried around it."""
-
-    def __init__(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> None:
-        self._function = function
-        self._schema = schema
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = mapped_where(pa.Table.from_batches([batch]), KEEP, self._function, self._schema)
-            yield from rows.combine_chunks().to_batches()
+        step = Apply(function, schema)
+        return replace(self._then(step, step(self.df, ())), applied_rows=rows)
 
 
 def analysed(make: Callable[[], DataFrame], expression: str) -> DataFrame:

@@ -49,6 +49,8 @@ class ParquetFrame:
     path: str
     schema: pa.Schema
     options: dict[str, str] = field(default_factory=dict)
+    given: pa.Schema | None = None
+    """All columns, if some were selected."""
 
     @property
     def streaming(self) -> bool:
@@ -71,8 +73,11 @@ class ParquetFrame:
 
     def dataframe(self) -> SparkFrame:
         """The same rows by Spark's own scan."""
-        reader = self.spark.readStream.schema(from_arrow_schema(self.schema)).options(**self.options)
-        return SparkFrame(reader.parquet(self.path))
+        reader = self.spark.readStream.schema(from_arrow_schema(self.given or self.schema)).options(**self.options)
+        frame = SparkFrame(reader.parquet(self.path))
+        return frame if self.given is None else frame.select(self.schema.names)
+
+    scanned = dataframe
 
     def with_column(self, name: str, expression: str) -> SparkFrame:
         return self.dataframe().with_column(name, expression)
@@ -85,22 +90,26 @@ class ParquetFrame:
 
     def select(self, columns: Sequence[str]) -> ParquetFrame:
         schema = pa.schema([self.schema.field(name) for name in columns])
-        return ParquetFrame(self.spark, self.path, schema, self.options)
+        return ParquetFrame(self.spark, self.path, schema, self.options, self.given or self.schema)
 
     @staticmethod
     def ingested(
-        inputs: Sequence[tuple[ParquetFrame, Sequence[int]]], plan: Plan, shards: int, late: bool
+        inputs: Sequence[Sequence[tuple[ParquetFrame, Sequence[int]]]], plan: Plan, shards: int, late: bool
     ) -> list[DataFrame]:
         """Directories share their tasks, as many as the query has partitions.
 
         Spark cuts the new files of each directory into as many partitions as there are cores. Several directories would
         have several times as many tasks, each with its fixed cost and its own partial aggregates.
         """
-        runs = [ParquetRun(IngestRun(plan, entries, shards, late), tuple(f.schema.names)) for f, entries in inputs]
-        files = [frame._files().withColumn("input", F.lit(number)) for number, (frame, _) in enumerate(inputs)]
+        runs = [
+            ParquetRun([(IngestRun(plan, entries, shards, late), f.schema.names) for f, entries in readings])
+            for readings in inputs
+        ]
+        firsts = [readings[0][0] for readings in inputs]
+        files = [frame._files().withColumn("input", F.lit(number)) for number, frame in enumerate(firsts)]
         arrived = reduce(DataFrame.union, files)
         if len(inputs) > 1:
-            arrived = arrived.coalesce(int(inputs[0][0].spark.conf.get(PARTITIONS) or shards))
+            arrived = arrived.coalesce(int(firsts[0].spark.conf.get(PARTITIONS) or shards))
         return [arrived.mapInArrow(ParquetRuns(runs), PACKED)]
 
     def _files(self) -> DataFrame:
@@ -109,7 +118,7 @@ class ParquetFrame:
         reader = reader.options(**({"pathGlobFilter": "*.parquet"} | self.options))
         return reader.load(self.path).select("path", "modificationTime")
 
-    def batch_rows(self) -> int:
+    def batch_rows(self, *others: ParquetFrame) -> int:
         """Spark hands over paths only."""
         return ROWS
 
@@ -126,31 +135,35 @@ class ParquetRuns:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = [file for batch in batches for file in batch.to_pylist()]
         together = Together()
-        waiting: list[tuple[ParquetRun, Ingest]] = []
+        waiting: list[tuple[IngestRun, Ingest]] = []
         for number, run in enumerate(self._runs):
             own = [file for file in files if file["input"] == number]
             if own:
                 paths = (file["path"] for file in sorted(own, key=lambda f: (f["modificationTime"], f["path"])))
-                ingest = run.read(paths, together)
-                if ingest.waits:
-                    waiting.append((run, ingest))
-                else:  # its rows need not stay in memory
-                    yield from run.sent(ingest)
-        for run, ingest in waiting:
-            yield from run.sent(ingest)
+                for reading, ingest in run.read(paths, together):
+                    if ingest.waits:
+                        waiting.append((reading, ingest))
+                    else:  # its rows need not stay in memory
+                        yield from reading.sent(ingest)
+        for reading, ingest in waiting:
+            yield from reading.sent(ingest)
 
 
 class ParquetRun:
-    """Ingest of files of one directory, in the order in which they have arrived."""
+    """Ingest of files of one directory, in the order in which they have arrived, by all that read them."""
 
-    def __init__(self, ingest: IngestRun, columns: tuple[str, ...]) -> None:
-        self._ingest, self._columns = ingest, columns
+    def __init__(self, readings: Sequence[tuple[IngestRun, Sequence[str]]]) -> None:
+        self._readings = [(run, list(columns)) for run, columns in readings]
+        self._columns = list(dict.fromkeys(name for _, columns in self._readings for name in columns))
 
-    def read(self, paths: Iterable[str], together: Together) -> Ingest:
-        return self._ingest.read((rows for path in paths for rows in self._rows(path)), together)
-
-    def sent(self, ingest: Ingest) -> Iterator[pa.RecordBatch]:
-        return self._ingest.sent(ingest)
+    def read(self, paths: Iterable[str], together: Together) -> list[tuple[IngestRun, Ingest]]:
+        """Each reading with its ingest, which has read all files."""
+        found = [(run, run.read((), together), columns) for run, columns in self._readings]
+        for path in paths:
+            for rows in self._rows(path):
+                for _, ingest, columns in found:
+                    ingest.read([rows.select(columns)])
+        return [(run, ingest) for run, ingest, _ in found]
 
     def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
         system, name = opened(path)
@@ -162,7 +175,7 @@ class ParquetRun:
                     f"{path} lacks column {missing[0]!r}; read directories with partition columns or changing schemas "
                     "by spark.readStream.parquet instead."
                 )
-            yield from parquet.iter_batches(_ROWS, columns=list(self._columns), use_threads=False)
+            yield from parquet.iter_batches(_ROWS, columns=self._columns, use_threads=False)
 
 
 def parquet_files(spark: SparkSession, path: str, **options: object) -> ParquetFrame:

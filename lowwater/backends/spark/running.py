@@ -57,8 +57,15 @@ class RunningQuery:
     def active(self) -> bool:
         return bool(self.spark.isActive)
 
-    def metrics(self) -> Metrics:
-        """Rows read, late and dropped, state held, low-watermark of every source and which one holds back."""
+    def metrics(self, query: str | None = None) -> Metrics:
+        """Rows read, late and dropped, state held, low-watermark of every source and which one holds back.
+
+        Of several queries that run together all, or those of one by its name.
+        """
+        found = self._metrics()
+        return found if query is None else self._plan.metrics_of(self._plan.number_of(query), found)
+
+    def _metrics(self) -> Metrics:
         for progress in self._events():
             metrics = self.observed(progress)
             if metrics is not None:

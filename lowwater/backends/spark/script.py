@@ -1,4 +1,7 @@
-"""Runs the queries of a script on Spark: each with its sinks and a checkpoint of its own.
+"""Runs the queries of a script on Spark: each with its sinks, and those that share a stream as one, with one scan.
+
+A query has a checkpoint under its name, and queries that run together have one under the name of the first of them. How
+queries were started is kept: those with a checkpoint of their own stay alone, those with one together stay together.
 
 sink            where a micro-batch goes                              repeated after a crash
 parquet         a directory                                           once
@@ -23,43 +26,89 @@ from lowwater.backends.spark.running import RunningQuery
 from lowwater.backends.spark.written import part_of
 from lowwater.errors import LowwaterError
 from lowwater.generate.named import GENERATORS
-from lowwater.language import BoundQuery, Options, Script, Sink
+from lowwater.language import BoundQuery, Group, Options, Script, Sink, grouped
 from lowwater.language.declaration import declaration_of
 from lowwater.language.script import CreateStream
+from lowwater.metrics import Metrics
+from lowwater.model.words import listed
 
 Show = Callable[[str, pa.Table], None]
 """Takes the name of a query, and rows of it."""
 IN_PARTS = ("csv", "json", "orc", "text")
 
 
+TOGETHER = "-together"
+"""Behind the name of the first query, the name of the checkpoint of several."""
+
+
 @dataclass
 class Started:
-    """A query of a script that runs."""
+    """A query of a script that runs, or several that run together."""
 
-    name: str
-    bound: BoundQuery
+    group: Group
     query: RunningQuery
 
+    @property
+    def names(self) -> list[str]:
+        return self.group.names
 
-def start(spark: SparkSession, queries: Sequence[BoundQuery], place: Path, show: Show) -> list[Started]:
-    """Starts all queries that are not finished yet. `place` has a checkpoint of each, by its name."""
+    def each(self) -> list[tuple[BoundQuery, Metrics]]:
+        """The queries, each with its metrics."""
+        several = len(self.names) > 1
+        return [(one, self.query.metrics(one.name if several else None)) for one in self.group.queries]
+
+
+def start(
+    spark: SparkSession, queries: Sequence[BoundQuery], place: Path, show: Show, apart: bool = False
+) -> list[Started]:
+    """Starts all queries that are not finished yet. `place` has their checkpoints. With `apart` none share a scan."""
     started: list[Started] = []
     try:
-        for bound in queries:
-            checkpoint = str(place / bound.name)
+        for group in arranged(spark, queries, place, apart):
+            checkpoint = str(place / _named(group.names))
             if Checkpoint(spark, checkpoint).done:
                 continue
-            options: dict[str, Any] = {"results": destination(spark, bound.name, bound.results, show)}
-            if bound.late is not None:
-                options["late"] = destination(spark, f"{bound.name}, late", bound.late, show)
-            started.append(
-                Started(bound.name, bound, bound.relation.start(checkpoint=checkpoint, name=bound.name, **options))
-            )
+            results = {q.name: destination(spark, q.name, q.results, show) for q in group.queries}
+            late = {
+                q.name: destination(spark, f"{q.name}, late", q.late, show) for q in group.queries if q.late is not None
+            }
+            options: dict[str, Any] = {"results": results, "late": late}
+            if len(group.queries) == 1:
+                options = {"results": results[group.name], "late": late.get(group.name)}
+            started.append(Started(group, group.asked.start(checkpoint=checkpoint, name=group.name, **options)))
     except BaseException:
         for one in started:
             one.query.stop()
         raise
     return started
+
+
+def _named(names: Sequence[str]) -> str:
+    """The name of the checkpoint of queries."""
+    return names[0] if len(names) == 1 else names[0] + TOGETHER
+
+
+def arranged(spark: SparkSession, queries: Sequence[BoundQuery], place: Path, apart: bool) -> list[Group]:
+    """The queries in groups: those of checkpoints that are there, and for all others those that share a stream."""
+    kept = [Checkpoint(spark, str(one)).names for one in sorted(place.glob(f"*{TOGETHER}"))]
+    known = {query.name for query in queries}
+    for names in kept:
+        if apart and names:
+            raise LowwaterError(
+                f"The checkpoint in {place} has the state of {listed(names)} together; leave --apart out, or use a new "
+                "checkpoint directory."
+            )
+        lacking = [name for name in names if name not in known]
+        if lacking:
+            raise LowwaterError(
+                f"The checkpoint in {place} has the state of {listed(names)} together, but the file has no "
+                f"{lacking[0]}; restore it, or use a new checkpoint directory."
+            )
+    alone = dict.fromkeys(known, "it was asked for") if apart else {}
+    for query in queries:
+        if Checkpoint(spark, str(place / query.name)).known:
+            alone[query.name] = "it has a checkpoint of its own"
+    return grouped(queries, [names for names in kept if names], alone)
 
 
 def destination(spark: SparkSession, name: str, sink: Sink | None, show: Show) -> Any:
@@ -121,4 +170,4 @@ def finite(script: Script) -> bool:
     return bool(declared) and all(one.format.lower() in GENERATORS for one in declared)
 
 
-__all__ = ["Started", "destination", "finite", "start"]
+__all__ = ["Started", "arranged", "destination", "finite", "start"]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,11 +22,12 @@ from lowwater.backends.spark.outputs import Called, Destination, Output
 from lowwater.backends.spark.written import Outlet, final_name, written_by_arrow
 from lowwater.errors import LowwaterError
 from lowwater.plan.plan import Plan
+from lowwater.runtime.graph import of_query
 
 Sink = str | Callable[[DataFrame, int], None] | Destination
 
-OUTPUTS = {RESULT: "results", LATE: "late", "progress": "progress"}
-"""Outputs by their kind, and how start() names them."""
+OUTPUTS = {RESULT: "results", LATE: "late"}
+"""Outputs of a query by their kind, and how start() names them."""
 PROGRESS = "input string, source string, low_watermark string, largest_seen string, rows long, holds_back boolean"
 TIMES = ("low_watermark_time", "largest_seen_time")
 """Columns of the progress output that are timestamps. They travel as text, because Python may know another zone."""
@@ -82,41 +87,61 @@ class Sinks:
                 host.unpersist()
 
     def _actions(self, host: DataFrame) -> Iterator[tuple[Callable[[], DataFrame], Output]]:
-        made = {
-            RESULT: lambda: compile.results(self._plan, host),
-            LATE: lambda: compile.late_rows(self._plan, host),
-            "progress": lambda: _progress(host),
-        }
+        made: dict[str, Callable[[], DataFrame]] = {"progress": partial(_progress, host)}
+        for query in range(len(self._plan.roots)):
+            made[of_query(RESULT, query)] = partial(compile.results, self._plan, host, query)
+            made[of_query(LATE, query)] = partial(compile.late_rows, self._plan, host, query)
         for kind, output in self._outputs.items():
             if kind not in self._outlets:
                 yield made[kind], output
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A sink that start() was given, by the kind of what goes there, and how start() names it."""
+
+    kind: str
+    name: str
+    sink: Sink
+
+
+def sinks_of(plan: Plan, results: Any, late: Any, progress: Sink | None) -> list[Asked]:
+    """The sinks of all queries of a plan. Those of several queries are given by the names of the queries."""
+    found = []
+    for number, root in enumerate(plan.roots):
+        for kind, sinks in ((RESULT, results), (LATE, late)):
+            name = OUTPUTS[kind]
+            if len(plan.roots) > 1:
+                sinks, name = (sinks or {}).get(root.name), f"{name} of {root.name}"
+            if sinks is not None:
+                found.append(Asked(of_query(kind, number), name, sinks))
+    return found if progress is None else [*found, Asked("progress", "progress", progress)]
+
+
 def outputs_of(
-    spark: SparkSession, checkpoint: Checkpoint, overwrite: bool, sinks: Mapping[str, Sink | None]
+    spark: SparkSession, checkpoint: Checkpoint, overwrite: bool, sinks: Sequence[Asked]
 ) -> dict[str, Output]:
     """The outputs that start() was given, by kind, each checked. Nothing is changed."""
     found: dict[str, Output] = {}
-    for kind, name in OUTPUTS.items():
-        sink = sinks[name]
-        if isinstance(sink, str):
-            found[kind] = OutputDirectory(spark, name, sink, checkpoint, overwrite)
-        elif isinstance(sink, Destination):
-            found[kind] = sink.opened(checkpoint.id, name)
-        elif callable(sink):
-            found[kind] = Called(sink)
-        elif sink is not None:
+    for one in sinks:
+        if isinstance(one.sink, str):
+            found[one.kind] = OutputDirectory(spark, one.name, one.sink, checkpoint, overwrite)
+        elif isinstance(one.sink, Destination):
+            found[one.kind] = one.sink.opened(checkpoint.id, one.name)
+        elif callable(one.sink):
+            found[one.kind] = Called(one.sink)
+        else:
             raise LowwaterError(
-                f"{name}= of start() is a directory, one of lw.to_delta(), to_jdbc(), to_table() and to_kafka(), or a "
-                f"function of (DataFrame, batch id), not {type(sink).__name__}."
+                f"{one.name}= of start() is a directory, one of lw.to_delta(), to_jdbc(), to_table() and to_kafka(), "
+                f"or a function of (DataFrame, batch id), not {type(one.sink).__name__}."
             )
     directories = [output for output in found.values() if isinstance(output, OutputDirectory)]
     _check_apart({"checkpoint": checkpoint.files, **{one.output: one.files for one in directories}})
     for directory in directories:
         directory.check()
-    for sink in sinks.values():
-        if isinstance(sink, Destination):
-            sink.check(spark)
+    for one in sinks:
+        if isinstance(one.sink, Destination):
+            one.sink.check(spark)
     return found
 
 
@@ -141,9 +166,11 @@ def _check_apart(directories: Mapping[str, Files]) -> None:
 
 def outlets(plan: Plan, outputs: Mapping[str, Output], run: str) -> dict[str, Outlet]:
     """Results and late rows that go to a directory which Arrow can reach, with columns that it can write."""
-    schemas = {LATE: plan.late_schema}
-    if not plan.outside:  # else Spark evaluates the last steps on the results
-        schemas[RESULT] = plan.result_schema
+    schemas: dict[str, pa.Schema] = {}
+    for number, query in enumerate(plan.queries):
+        schemas[of_query(LATE, number)] = query.late_schema
+        if not query.outside:  # else Spark evaluates the last steps on the results
+            schemas[of_query(RESULT, number)] = query.result_schema
     found: dict[str, Outlet] = {}
     for kind, schema in schemas.items():
         output = outputs.get(kind)

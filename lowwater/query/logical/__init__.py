@@ -12,6 +12,7 @@
     group_by.py   GroupBy    aggregates without a window, closed by punctuation
     order.py      Order      the rows in order of a time
     join.py       Join       rows of all inputs that belong together
+    roots.py      Roots      several queries as one
 
 A node answers what the rest of the middle asks (node.py): its inputs, its properties (lowwater/model/properties.py),
 which follow from those of its inputs, the columns that it reads, and the operator that computes it. So neither the
@@ -25,6 +26,7 @@ from lowwater.query.logical.group_by import GroupBy
 from lowwater.query.logical.join import Join
 from lowwater.query.logical.node import Node, Stateful, Unary
 from lowwater.query.logical.order import Order
+from lowwater.query.logical.roots import Roots
 from lowwater.query.logical.rowwise import Derive, Filter, Map, Mark, Project
 from lowwater.query.logical.scan import Ending, Rowwise, Scan, meaning, scan_like
 from lowwater.query.logical.union import Union
@@ -42,6 +44,7 @@ __all__ = [
     "Node",
     "Order",
     "Project",
+    "Roots",
     "Rowwise",
     "Scan",
     "Stateful",
