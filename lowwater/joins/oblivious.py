@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from lowwater.joins.complete_keys import RECENT, WIDTH
 from lowwater.joins.keyed import Ints, Keyed
 from lowwater.joins.matching import MatchingSpec
 from lowwater.joins.mjoin import AHEAD, MJoin
@@ -26,6 +27,7 @@ from lowwater.operators.layout import Laying, Layout, Tables
 from lowwater.operators.spec import Need
 from lowwater.state.store import Store
 
+LEAVES = "the rows of a key, when as many as expected have come on all inputs; the key is remembered until more are late"
 SUMMARY, NULLS = "of the run ", "rows without a key"
 
 
@@ -143,7 +145,7 @@ class ObliviousSpec(MatchingSpec):
                 f"{what.sides[0].time} progresses on all inputs, so tuples without a partner to come can leave",
             ),
             *(("assumes", self._assumed(i)) for i in range(self.ports)),
-            *([("leaves", "the rows of a key, when as many as expected have come on all inputs")] if once else []),
+            *([("leaves", LEAVES)] if once else []),
             *(("state", f"{side.name}: {self._bound(i)}") for i, side in enumerate(what.sides)),
             *self._limits(),
         ]
@@ -177,6 +179,8 @@ class ObliviousSpec(MatchingSpec):
             strategy = (self.strategy or PLAIN).name
             each = [memory(strategy, known, i, [0] * self.ports, self.ahead or AHEAD).total for i in range(self.ports)]
             size = sum(n * of for n, of in zip(each, widths, strict=True))
+            if all(one is not None and one.multiplicity is not None for one in self.expected):
+                size += WIDTH * min(RECENT, *each)
             found.append(("memory", f"about {_size(size)} are expected, if the streams are in step"))
         else:
             found.append(
