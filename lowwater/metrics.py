@@ -241,8 +241,8 @@ class Metrics:
     state_rows: int = 0
     state_bytes: int = 0
     ended_values: int = 0
-    """Values and ranges of values that the inputs of joins have ended and that are still remembered; and keys of which as
-    many rows as expected have come."""
+    """Values and ranges of values that the inputs of joins have ended and that are still remembered; of joins without a
+    window also keys of which as many rows as expected have come."""
     low_watermark: str | None = None
     closed_below: int | None = None
     """All windows with an id below this one are closed: no further result for them comes."""

@@ -190,12 +190,11 @@ def test_more_keys_than_the_bound_allows_are_noticed() -> None:
     (join,) = operators(query)
     assert (join.excess(), join.complete.rows) == (None, 5)
     keys = tables["a"].slice(0, 9)
-    for value, sentence in ((99, "14 complete keys are remembered, but only 5 rows"), (0, "9 complete keys .* are late")):
+    broken = {
+        99: "14 complete keys are remembered, but only 5 rows",
+        0: "9 complete keys are remembered with values up to",
+    }
+    for value, sentence in broken.items():
         join.complete.add(mjoin.Keyed.of(keys, ("t",), np.arange(9)), np.full(9, value))
-        assert pytest.raises(AssertionError, lambda: check(join)).match(sentence)
+        assert (join.excess() or "").startswith(sentence)
         join.complete.forget(value)
-
-
-def check(join: mjoin.MJoin) -> None:
-    found = join.excess()
-    assert found is None, found

@@ -27,7 +27,9 @@ from lowwater.operators.layout import Laying, Layout, Tables
 from lowwater.operators.spec import Need
 from lowwater.state.store import Store
 
-LEAVES = "the rows of a key, when as many as expected have come on all inputs; the key is remembered until more are late"
+LEAVES = (
+    "the rows of a key, when as many as expected have come on all inputs; the key stays until further rows are late"
+)
 SUMMARY, NULLS = "of the run ", "rows without a key"
 
 

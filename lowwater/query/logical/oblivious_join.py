@@ -146,7 +146,8 @@ class ObliviousJoin(Stateful):
 def _of_results(node: Node) -> Expected | None:
     """The characteristics of an inner join's results by Theorem 3.1, if those of all its inputs are known.
 
-    A join that sorts first has results in order, so that only equal values scramble them. Row-wise steps keep rows.
+    A join that sorts first has results in order, so that only equal values scramble them; but with a memory limit, rows
+    can have to join before they are sorted. Row-wise steps keep rows.
     """
     if not isinstance(node, ObliviousJoin) or node.how != "inner":
         return None
@@ -154,7 +155,8 @@ def _of_results(node: Node) -> Expected | None:
     if len(known) < len(node.inputs):
         return None
     found = joined(known)
-    sorts = node.limits.strategy is not None and STRATEGIES[node.limits.strategy].sorts
+    limits = node.limits
+    sorts = limits.memory is None and limits.strategy is not None and STRATEGIES[limits.strategy].sorts
     return Expected(found.multiplicity if sorts else found.scrambling, found.rate, found.multiplicity)
 
 
