@@ -182,6 +182,8 @@ class OperatorMetrics:
     lost_to_multiplicity: int = 0
     """Of a join with expected multiplicities: rows that came when the others of their key had left, because there are
     more of them than expected. They are among the late rows."""
+    beyond_rows: dict[str, int] = field(default_factory=dict)
+    """The same rows, by input."""
     evicted_rows: int = 0
     """Rows that were evicted because the memory was full."""
     lost_results: int = 0
@@ -204,6 +206,8 @@ class OperatorMetrics:
         return self.result_rows / max(1, self.result_rows + self.lost_results) if self.lost_results else 1.0
 
 
+BEYOND_ROWS = "lost_to_multiplicity"
+"""The metric of an operator that is also known by input."""
 SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
 """The metrics of an operator that are summed over shards, and over operators for the query."""
 LOST = (
@@ -300,7 +304,8 @@ class Metrics:
             for one in shard.operators:
                 known = together.get(one.number, OperatorMetrics(one.number, one.name))
                 sums = {name: getattr(known, name) + getattr(one, name) for name in PER_OPERATOR}
-                together[one.number] = OperatorMetrics(one.number, one.name, **sums)
+                beyond = {name: known.beyond_rows.get(name, 0) + n for name, n in one.beyond_rows.items()}
+                together[one.number] = OperatorMetrics(one.number, one.name, beyond_rows=beyond, **sums)
         inputs: dict[str, pa.Table] = {}
         for shard in shards:
             for name, table in shard.by_source.by_name.items():

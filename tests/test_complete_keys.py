@@ -46,6 +46,7 @@ def test_a_row_beyond_the_expected_multiplicity_is_counted_and_reported(how: str
     reported = sorted((row["b"], row["input"], row["late_reason"]) for row in late)
     assert reported == [(3, "b", BEYOND), (4, "b", BEYOND)]
     assert (metrics.late_rows, own.lost_to_multiplicity, own.lost_to_disorder, own.lost_to_memory) == (2, 2, 0, 0)
+    assert own.beyond_rows == {"a": 0, "b": 2}
     assert own.lost_results == 2
     assert own.output_accuracy == 3 / 5
     assert (metrics.state_rows, metrics.ended_values) == (0, 0)

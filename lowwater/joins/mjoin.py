@@ -418,6 +418,10 @@ class MJoin(OAJoin):
         rows = sum(side.memory for side in self.sides) + sum(waiting.memory for waiting in self.waiting)
         return rows + self.complete.memory
 
+    @property
+    def beyond(self) -> list[int]:
+        return self.losses.beyond
+
     def _live(self, port: int) -> int:
         """The rows in a buffer, without those beyond the expected number: their keys are remembered."""
         side = self.sides[port]

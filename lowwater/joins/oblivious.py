@@ -27,8 +27,10 @@ from lowwater.operators.layout import Laying, Layout, Tables
 from lowwater.operators.spec import Need
 from lowwater.state.store import Store
 
-LEAVES = (
-    "the rows of a key, when as many as expected have come on all inputs; the key stays until further rows are late"
+LEAVES = "the rows of a key, when as many as expected have come on all inputs"
+KEYS = (
+    "keys whose rows have left, until further rows of them are late: no more than rows in the shortest buffer, "
+    f"{WIDTH} bytes each, beyond {RECENT:,} on disk"
 )
 SUMMARY, NULLS = "of the run ", "rows without a key"
 
@@ -113,6 +115,10 @@ class ObliviousSpec(MatchingSpec):
     ahead: int | None = None
     name = "MJoin"
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return tuple(side.name for side in self.what.sides)
+
     def need(self, port: int) -> Need:
         return Need(self.what.sides[port].on, facts="positions count the rows of all shards")
 
@@ -149,6 +155,7 @@ class ObliviousSpec(MatchingSpec):
             *(("assumes", self._assumed(i)) for i in range(self.ports)),
             *([("leaves", LEAVES)] if once else []),
             *(("state", f"{side.name}: {self._bound(i)}") for i, side in enumerate(what.sides)),
+            *([("state", KEYS)] if once else []),
             *self._limits(),
         ]
 

@@ -251,6 +251,11 @@ class Operator(ABC):
         """What may be lost, of an operator that can lose results."""
         return Lost()
 
+    @property
+    def beyond(self) -> Sequence[int]:
+        """Per input, the rows of `Lost.multiplicity`."""
+        return ()
+
     def excess(self) -> str | None:
         """A sentence if more is kept than the operator's bound on state allows, and None otherwise.
 
