@@ -71,6 +71,7 @@ class MemoryLimit:
             [[join.streams.lag(i, j) for j in ports] for i in ports],
             [width / join.shards for width in widths],
             join.ahead,
+            [join.streams.seen(port) for port in ports] if join.leaves else None,
         )
         fitting = [one for one in STRATEGIES.values() if not (one.sorts and any(join.streams.derived))]
         aside = sum(own.rows * width for own, width in zip(join.aside, widths, strict=True))

@@ -130,6 +130,11 @@ class MJoin(OAJoin):
     def strategy(self) -> Strategy:
         return STRATEGIES[self.cuts.strategy]
 
+    @property
+    def leaves(self) -> bool:
+        """Whether the rows of a key leave when all of them have come."""
+        return self._multiplicities is not None
+
     # -- rows ------------------------------------------------------------------------------------------------------
 
     def begin(self, facts: Sequence[PortFacts]) -> None:

@@ -8,7 +8,7 @@ compared with earlier results: until the running maximum is above all that had c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from lowwater.joins.oblivious_cost import Characteristics, Expected
@@ -145,6 +145,11 @@ class Streams:
         expected, monitor = self.expected[port], self.monitors[port]
         known = None if expected is None else expected.multiplicity
         return Characteristics(self.scrambling(port) or 0, max(monitor.rate, 1e-9), known or monitor.multiplicity)
+
+    def seen(self, port: int) -> Characteristics:
+        """The characteristics of a stream with no larger k than the stream has shown."""
+        assumed, factor = self.characteristics(port), self.monitors[port].factor
+        return replace(assumed, scrambling=min(assumed.scrambling, ceil(MARGIN * factor)))
 
     def lag(self, one: int, other: int) -> int:
         """The monitored lag from one stream to another, in tuples (Definition 2.6)."""
