@@ -58,6 +58,8 @@ def _again(epochs: int, more: int) -> pa.Table:
 
 SCRAMBLED = {"s1": 40, "s2": 25, "s3": 10}
 """The scrambling factors of the sensors."""
+FOUR = SCRAMBLED | {"s4": 30}
+"""Those of the location query in the introduction of WO."""
 _sold = auctions(60, seed=5, seconds=36 * 3600, bids=8.0, disorder=60.0)
 STREAMS: dict[str, pa.Table] = {
     "l": _noted(1, 700),
@@ -69,7 +71,7 @@ STREAMS: dict[str, pa.Table] = {
     "again": _again(410, 40),
     "auctions": _sold.auctions,
     "bids": _sold.bids,
-    **{name: _sensor(seed, 600, factor) for seed, (name, factor) in enumerate(SCRAMBLED.items())},
+    **{name: _sensor(seed, 600, factor) for seed, (name, factor) in enumerate(FOUR.items())},
 }
 
 Given = Callable[[str], Any]
@@ -88,6 +90,12 @@ def _two(given: Given, **options: Any) -> lw.Joined:
 def _oblivious(given: Given, expect: Any = None, **options: Any) -> lw.Joined:
     sensors = [lw.stream(given(name), name=name, progress="epoch", disorder=lw.measured()) for name in SCRAMBLED]
     return lw.oblivious_join(sensors, on="epoch", expect=expect, **options)
+
+
+def _located(given: Given) -> lw.Joined:
+    """The location query of four sensors, with their factors as expected."""
+    sensors = [lw.stream(given(name), name=name, progress="epoch", disorder=lw.measured()) for name in FOUR]
+    return lw.oblivious_join(sensors, on="epoch", expect={name: lw.expect(scrambling=k) for name, k in FOUR.items()})
 
 
 def _once(given: Given) -> lw.Joined:
@@ -144,10 +152,7 @@ JOINS: dict[str, tuple[tuple[str, ...], Callable[[Given], lw.Joined]]] = {
         lambda given: _auction(given).group_by("item_id").agg(n=lw.count(), top=lw.max("price")),
     ),
     "auction rows": (("auctions", "bids"), _auction),
-    "oblivious": (
-        tuple(SCRAMBLED),
-        lambda given: _oblivious(given, {name: lw.expect(scrambling=k) for name, k in SCRAMBLED.items()}),
-    ),
+    "oblivious": (tuple(FOUR), _located),
     "oblivious, sorted and aside": (
         tuple(SCRAMBLED),
         lambda given: _oblivious(
