@@ -32,7 +32,7 @@ from lowwater.joins.side import Side
 from lowwater.model.columns import whole
 from lowwater.state.store import OneTable, Store
 
-RECENT = 1 << 14
+RECENT = 1 << 12
 """The complete keys that are in memory, at most, behind a micro-batch without a memory limit."""
 WIDTH = 16
 """The bytes of a complete key in memory."""
