@@ -179,10 +179,15 @@ class OperatorMetrics:
     than assumed. They are among the late rows."""
     lost_to_memory: int = 0
     """Of a join with a memory limit: rows that came when their partners may have been evicted."""
+    lost_to_multiplicity: int = 0
+    """Of a join with expected multiplicities: rows that came when the others of their key had left, because there are
+    more of them than expected. They are among the late rows."""
+    beyond_rows: dict[str, int] = field(default_factory=dict)
+    """The same rows, by input."""
     evicted_rows: int = 0
     """Rows that were evicted because the memory was full."""
     lost_results: int = 0
-    """The estimated number of results that were lost for both reasons."""
+    """The estimated number of results that were lost for all these reasons."""
     aside_rows: int = 0
     """Rows that wait on disk until their partners come near; they are among the rows of the state."""
     memory_bytes: int = 0
@@ -201,9 +206,19 @@ class OperatorMetrics:
         return self.result_rows / max(1, self.result_rows + self.lost_results) if self.lost_results else 1.0
 
 
+BEYOND_ROWS = "lost_to_multiplicity"
+"""The metric of an operator that is also known by input."""
 SUMMED = ("late_rows", "dropped_rows", "result_rows", "state_rows", "state_bytes", "ended_values")
 """The metrics of an operator that are summed over shards, and over operators for the query."""
-LOST = ("lost_to_disorder", "lost_to_memory", "evicted_rows", "lost_results", "aside_rows", "memory_bytes")
+LOST = (
+    "lost_to_disorder",
+    "lost_to_memory",
+    "lost_to_multiplicity",
+    "evicted_rows",
+    "lost_results",
+    "aside_rows",
+    "memory_bytes",
+)
 """The metrics of joins without a window, in the order of `Lost` of operators/base.py."""
 MEASURED = (*LOST, "nanoseconds", "over_bound")
 """The metrics of an operator that are summed over shards alone."""
@@ -230,7 +245,8 @@ class Metrics:
     state_rows: int = 0
     state_bytes: int = 0
     ended_values: int = 0
-    """Values and ranges of values that the inputs of joins have ended and that are still remembered."""
+    """Values and ranges of values that the inputs of joins have ended and that are still remembered; of joins without a
+    window also keys of which as many rows as expected have come."""
     low_watermark: str | None = None
     closed_below: int | None = None
     """All windows with an id below this one are closed: no further result for them comes."""
@@ -303,7 +319,8 @@ class Metrics:
             for one in shard.operators:
                 known = together.get(one.number, OperatorMetrics(one.number, one.name))
                 sums = {name: getattr(known, name) + getattr(one, name) for name in PER_OPERATOR}
-                together[one.number] = OperatorMetrics(one.number, one.name, **sums)
+                beyond = {name: known.beyond_rows.get(name, 0) + n for name, n in one.beyond_rows.items()}
+                together[one.number] = OperatorMetrics(one.number, one.name, beyond_rows=beyond, **sums)
         inputs: dict[str, pa.Table] = {}
         for shard in shards:
             for name, table in shard.by_source.by_name.items():

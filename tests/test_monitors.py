@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.model.lag import Ranks, lag
+from lowwater.model.lag import Ranks, displaced, lag, synchronized
 from lowwater.model.monitors import RECENT, Monitor, Recent
 from lowwater.model.scrambling import EMPTY, Scrambling, multiplicity
 from tests.soak import examples
@@ -156,9 +156,21 @@ def test_figure_1_has_the_lags_and_factors_of_the_paper() -> None:
     one, two = [63, 63, 66, 62, 64, 68, 67], [63, 65, 68, 62]
     assert lag_of(one, 3, two, 2) == lag(3, Ranks.of(array(one)), 2, Ranks.of(array(two))) == 0
     assert lag_of(one, 7, two, 3) == lag(7, Ranks.of(array(one)), 3, Ranks.of(array(two))) == 3
+    assert [synchronized(lag_of(one, n, two, m)) for n, m in ((3, 2), (7, 3))] == [True, False]
     assert Scrambling.of(array(one)).factor == Scrambling.of(array(two)).factor == 3
     assert Scrambling.of(array([1, 2, 2, 2, 3])).factor == 2
     assert multiplicity(array([1, 2, 2, 2, 3])) == 3
+
+
+@examples(100)
+@given(VALUES)
+def test_no_tuple_is_further_from_its_virtual_index_than_the_factor(values: list[int]) -> None:
+    """Theorem 2.1."""
+    at = [(i + 1, virtual_index(values, value)) for i, value in enumerate(values)]
+    behind = max((place - min(index) for place, index in at), default=0)
+    ahead = max((max(index) - place for place, index in at), default=0)
+    assert displaced(array(values)) == (max(0, behind), max(0, ahead))
+    assert max(displaced(array(values))) <= factor_of(values)
 
 
 @examples(150)

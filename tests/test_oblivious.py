@@ -191,6 +191,35 @@ def test_tree_of_joins_gives_all_results(shards: int, apriori: bool) -> None:
     assert held < 4 * 400 + 2 * 800
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda rows: rows,
+        lambda rows: rows.where("a % 3 > 0"),
+        lambda rows: rows.with_column("z", "a + b").select("t", "z"),
+    ],
+    ids=["none", "where", "columns"],
+)
+@pytest.mark.parametrize("shards", [1, 2])
+def test_row_wise_steps_between_joins_keep_what_is_known_of_the_results(step, shards: int) -> None:
+    factors = {"a": 60, "b": 40, "c": 10}
+    tables = {
+        n: named(n, scrambled(600, i, factor=k, multiplicity=2).values.tolist())
+        for i, (n, k) in enumerate(factors.items())
+    }
+    each = dict(zip(tables, streams(tables), strict=True))
+    known = {n: lw.expect(scrambling=k, multiplicity=2) for n, k in factors.items()}
+    below = step(lw.oblivious_join([each["a"], each["b"]], on="t", expect={n: known[n] for n in "ab"}))
+    both = lw.oblivious_join([below.named("below"), each["c"]], on="t", expect={"c": known["c"]})
+    assert "by Theorem 3.1" in both.explain()
+    query = both.start(shards=shards)
+    for at in range(0, 600, 20):
+        query.push(**{name: table.slice(at, 20) for name, table in tables.items()})
+    query.finish()
+    assert query.result().num_rows == both.collect().num_rows > 0
+    assert query.metrics().late_rows == sum(one.lost_to_disorder for one in query.metrics().operators) == 0
+
+
 def test_join_of_measured_streams_without_a_window_is_planned_without_one() -> None:
     a, b = streams({"a": named("a", [1, 2]), "b": named("b", [2, 3])})
     assert "MJoin  inner, without a window, of a and b" in a.join(b, on="t").explain()

@@ -15,6 +15,7 @@ import pytest
 import lowwater as lw
 from lowwater.generate.scrambled import scrambled
 from lowwater.joins.aside import PIECES
+from lowwater.joins.complete_keys import RECENT, WIDTH
 from lowwater.model import monitors
 from tests.test_oblivious import named, operators, streams
 
@@ -127,6 +128,27 @@ def test_pieces_on_disk_do_not_grow_with_the_lag(allocated) -> None:
         assert operators(query)[0].memory <= 100_000
     (metrics,) = query.metrics().operators
     assert (metrics.result_rows, metrics.evicted_rows, metrics.aside_rows) == (60_000, 0, 0)
+
+
+@pytest.mark.parametrize("limit", [None, 100_000])
+def test_complete_keys_are_on_disk_and_their_pieces_do_not_grow_with_them(limit: int | None, allocated) -> None:
+    """80,000 keys that come once per side, with a factor that keeps all of them remembered."""
+    tables = {n: named(n, list(range(80_000))) for n in "ab"}
+    expect = lw.expect(scrambling=10**6, multiplicity=1)
+    query = lw.oblivious_join(streams(tables), on="t", expect=expect, memory=limit).start()
+    before, most = allocated(), 0
+    for first in range(0, 80_000, 1000):
+        query.push(**{n: table.slice(first, 1000) for n, table in tables.items()})
+        query.results.clear()
+        (join,) = operators(query)
+        assert join.memory <= (limit or WIDTH * RECENT)
+        if first % 20_000 == 0:
+            most = max(most, allocated() - before)
+    assert (join.complete.rows, join.rows) == (80_000, 0)
+    assert most <= (limit or WIDTH * RECENT) + 2 * MONITORS + DIRECTORY
+    query.push(named("b", [5, 79_999]), "b")
+    (metrics,) = query.metrics().operators
+    assert (metrics.lost_to_multiplicity, metrics.evicted_rows, metrics.result_rows) == (2, 0, 80_000)
 
 
 def test_monitors_take_less_than_a_tenth_of_the_operations_of_the_join(monkeypatch: pytest.MonkeyPatch) -> None:

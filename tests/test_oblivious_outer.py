@@ -88,23 +88,6 @@ def test_rows_of_a_key_leave_when_all_of_them_have_come(copies: int, shards: int
     assert counted(query.result()) == equijoin(*tables.values())
 
 
-@pytest.mark.parametrize(("how", "alone"), [("inner", 0), ("right", 3), ("full", 3)])
-def test_rows_beyond_the_expected_multiplicity_find_nothing_and_are_not_reported(how: str, alone: int) -> None:
-    """As docs/api.md states: the rows of a key have left, and no trace of it is kept."""
-    tables = {"a": named("a", [1, 2, 3]), "b": named("b", [1, 2, 3, 1, 2, 3])}
-    expect = lw.expect(scrambling=100, multiplicity=1)
-    query = lw.oblivious_join(streams(tables), on="t", expect=expect, how=how).start()
-    query.push(tables["a"], "a")
-    for at in (0, 3):
-        query.push(tables["b"].slice(at, 3), "b")
-    query.finish()
-    found, wanted = counted(query.result()), equijoin(*tables.values())
-    assert (len(wanted), (found & wanted).total(), (found - wanted).total()) == (6, 3, alone)
-    metrics = query.metrics()
-    (own,) = metrics.operators
-    assert (metrics.late_rows, own.lost_results, own.output_accuracy) == (0, 0, 1)
-
-
 def test_rows_stay_if_the_multiplicity_of_one_stream_is_not_known() -> None:
     tables = {"a": named("a", [1, 1]), "b": named("b", [1, 1])}
     expect = {"a": lw.expect(scrambling=9, multiplicity=2), "b": lw.expect(scrambling=9)}

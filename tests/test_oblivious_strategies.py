@@ -339,6 +339,35 @@ def test_restart_takes_the_strategy_that_is_asked_for_then(strategy: str, then: 
     assert query.metrics().late_rows == 0
 
 
+def tree(each: dict[str, lw.Relation], factors: dict[str, int], **lower) -> lw.Relation:
+    """A join of a and b below a join with c."""
+    known = {n: lw.expect(scrambling=k, multiplicity=2) for n, k in factors.items()}
+    below = lw.oblivious_join([each["a"], each["b"]], on="t", expect={n: known[n] for n in "ab"}, **lower)
+    return lw.oblivious_join([below.named("below"), each["c"]], on="t", expect={"c": known["c"]})
+
+
+@every
+@pytest.mark.parametrize("then", list(STRATEGIES))
+@pytest.mark.parametrize("seed", sampled(range(4), 1))
+def test_restart_below_another_join_takes_the_strategy_and_loses_nothing(strategy: str, then: str, seed: int) -> None:
+    """What has come so far is as scrambled as it was, although what comes is in order."""
+    factors = {"a": 200, "b": 150, "c": 20}
+    tables = {
+        n: named(n, scrambled(800, 10 * seed + i, factor=k, multiplicity=2).values.tolist())
+        for i, (n, k) in enumerate(factors.items())
+    }
+    each = dict(zip(tables, streams(tables), strict=True))
+    one, other = (tree(each, factors, strategy=name, ahead=20) for name in (strategy, then))
+    query = one.start(shards=1 + seed)
+    for at in range(0, 800, 40):
+        if at in (320, 360, 640):
+            query.restart((other if at == 320 else one).node)
+        query.push(**{n: table.slice(at, 40) for n, table in tables.items()})
+    query.finish()
+    assert query.result().num_rows == 400 * 8
+    assert sum(join.losses.rows for join in operators(query)) == 0
+
+
 @pytest.mark.parametrize("first", ["DBF", None])
 def test_rows_aside_come_back_when_the_limit_is_gone(first: str | None) -> None:
     """One stream is far ahead, so that its rows are on disk."""

@@ -312,12 +312,12 @@ def test_taxi_rides_that_are_absent_are_named(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_the_claim_on_taxi_rides_fails_if_pairs_are_missing_or_a_window_does_as_well() -> None:
-    monitored, once = taxi.Share(0.993, 1200, 900, 0.97), taxi.Share(1.0, 390, 200, 0.66)
+    monitored, once = taxi.Share(0.993, 1200, 900, 0.97, 90_000, 0.97), taxi.Share(1.0, 390, 200, 0.66, 29_000, 0.77)
     both = {taxi.MONITORED: monitored, taxi.ONCE: once}
     assert taxi.holds(both, 1000)
     assert not taxi.holds(both, 700)
     assert not taxi.holds({**both, taxi.MONITORED: replace(monitored, found=0.991)}, 1000)
-    for change in ({"found": 0.999}, {"memory": 400}, {"windowed": 0.67}):
+    for change in ({"found": 0.999}, {"memory": 400}, {"bytes": 31_000}, {"windowed": 0.67}, {"windowed_bytes": 0.8}):
         assert not taxi.holds({**both, taxi.ONCE: replace(once, **change)}, 1000)
 
 
@@ -334,3 +334,4 @@ def test_taxi_rides_meet_without_a_window(monkeypatch: pytest.MonkeyPatch, share
     assert measured["monitored_share_found"] >= 0.992
     assert measured["once_found"] == 46_450
     assert measured["once_memory"] < 8_000, "rides that go on"
+    assert measured["once_complete_keys"] == 46_450

@@ -13,6 +13,7 @@ next, so that a piece is read back whole only if few of its rows are early. Two 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -71,6 +72,26 @@ class Aside:
         keyed = entry.value
         self._slots.drop(entry.name)
         return keyed
+
+    def within(self, low: int, high: int) -> Iterator[Keyed]:
+        """Decodes the pieces that can have values in low..high, one by one, and leaves them where they are."""
+        for entry in self._slots:
+            if entry.meta["least"] <= high and entry.meta["most"] >= low:
+                yield entry.value
+
+    def forget(self, upto: int) -> None:
+        """Drops the pieces without a larger value."""
+        for entry in self._slots:
+            if entry.meta["most"] <= upto:
+                self._slots.drop(entry.name)
+
+    def above(self, value: int) -> int:
+        """The rows of the pieces that have only larger values."""
+        return sum(entry.meta["rows"] for entry in self._slots if entry.meta["least"] > value)
+
+    def below(self, value: int) -> int:
+        """The rows of the pieces that have no larger value."""
+        return sum(entry.meta["rows"] for entry in self._slots if entry.meta["most"] <= value)
 
     @property
     def rows(self) -> int:

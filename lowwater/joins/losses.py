@@ -4,6 +4,7 @@ A row is *missed* if its partners may have left a buffer before it came:
 
     disorder   the buffers had passed its value by the rule: its stream is more scrambled than expected or monitored
     memory     rows with its value were evicted, because the rows of the join did not fit into its memory
+    beyond     as many rows of its key as expected had come on all inputs, and have left (complete_keys.py)
 
 A missed row still joins what is there. So the missed rows are an upper bound on the rows that lost a result. Let R be
 the results that contain a row of each input; rows alone of outer joins are none of them. The rows of input i that are
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 
 DISORDER = "the buffers had passed its value: its stream is more scrambled than expected"
 MEMORY = "rows of its value were evicted: the memory of the join is full"
+BEYOND = "the rows of its key have left: more of them come than the multiplicity that is expected"
 EVICTED = "evicted: the memory of the join is full"
 
 
@@ -39,12 +41,14 @@ class Losses:
     """Results that contain a row of each input."""
     disorder: int = 0
     memory: int = 0
+    beyond: list[int] = field(default_factory=list)
+    """Per input."""
     evicted: int = 0
     """Rows that left a buffer although partners may come. They are no loss before such a partner comes."""
 
     @staticmethod
     def of(ports: int) -> Losses:
-        return Losses([0] * ports, [0] * ports, [0] * ports)
+        return Losses([0] * ports, [0] * ports, [0] * ports, beyond=[0] * ports)
 
     def note(self, port: int, missed: int, found: int, reason: str) -> None:
         """Counts missed rows of an input and the results that they have."""
@@ -52,13 +56,15 @@ class Losses:
         self.found[port] += found
         if reason == MEMORY:
             self.memory += missed
+        elif reason == BEYOND:
+            self.beyond[port] += missed
         else:
             self.disorder += missed
 
     @property
     def rows(self) -> int:
         """Rows that may have lost a result."""
-        return self.disorder + self.memory
+        return self.disorder + self.memory + sum(self.beyond)
 
     def estimate(self, waiting: Sequence[int]) -> int:
         """The estimated number of lost results. `waiting` are the rows of each input that can still find partners."""

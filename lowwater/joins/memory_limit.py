@@ -4,7 +4,7 @@ At the end of every micro-batch the cost model predicts the bytes that each stra
 lags as they are now. The strategy with the least delay that fits is taken. If the rows take more bytes than allowed
 although the model did not predict it, rows are put aside as well. Only if that is not enough, rows are evicted: the
 oldest of the largest buffer, which are the nearest to their cut. They are counted, and so are the rows that come later
-with such a value (losses.py).
+with such a value (losses.py). Complete keys are put on disk, and never evicted.
 
 The limit is that of one shard. A shard with a hot value evicts rows while others have room.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lowwater.joins.complete_keys import RECENT, WIDTH
 from lowwater.joins.keyed import Ints, Keyed, Mask
 from lowwater.joins.losses import EVICTED
 from lowwater.joins.part import INDEX
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from lowwater.joins.mjoin import MJoin
 
 PART = 16
-"""The rows that are read ahead, and a piece that is put aside, take at most this part of the memory."""
+"""The rows that are read ahead, a piece that is put aside, and complete keys take at most this part of the memory."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class MemoryLimit:
     def keep(self, join: MJoin, emit: Emit) -> None:
         """Keeps a join within the limit, at the end of a micro-batch."""
         self.size(join)
+        self._spill(join)
         widths = self._widths(join)
         for _ in range(2 if self.adapts else 0):  # rows that were aside may turn out not to fit: then back to the disk
             wanted = self._strategy(join, widths)
@@ -50,6 +52,11 @@ class MemoryLimit:
             self._reduce(join, widths)
         while join.memory > self.bytes:
             self._evict(join, emit)
+            self._spill(join)
+
+    def _spill(self, join: MJoin) -> None:
+        """Puts complete keys on disk."""
+        join.complete.spill(min(RECENT, self.bytes // (PART * WIDTH)))
 
     def size(self, join: MJoin) -> None:
         """Sizes C, before the first rows as well: rows that are near cannot be put aside."""
@@ -64,6 +71,7 @@ class MemoryLimit:
             [[join.streams.lag(i, j) for j in ports] for i in ports],
             [width / join.shards for width in widths],
             join.ahead,
+            [join.streams.seen(port) for port in ports] if join.leaves else None,
         )
         fitting = [one for one in STRATEGIES.values() if not (one.sorts and any(join.streams.derived))]
         aside = sum(own.rows * width for own, width in zip(join.aside, widths, strict=True))

@@ -29,16 +29,17 @@ A strategy (strategy.py) changes how rows get to their buffers and which of them
 A stream with rows aside has passed nothing that is aside: a_j is cut at the smallest of these values. Results of a join
 that sorts come in order of their values.
 
-If the multiplicity of each stream is expected, the rows of a key leave when all of them have come. Rows beyond that are
-not noticed (complete_keys.py). Rows without a partner are results of outer joins. They are emitted when their value is
-at most that of their cut: no partner comes.
+If the multiplicity of each stream is expected, the rows of a key leave when all of them have come. The key is
+remembered until rows of it would be late or behind a cut (complete_keys.py), so that a row beyond the expected number
+is counted and reported. Rows without a partner are results of outer joins. They are emitted when their value is at most
+that of their cut: no partner comes. A row of a key that is remembered has had partners, and is never such a result.
 
 A promise of an input (its low-watermark) cuts buffers as well: nothing below it comes any more. Results progress on the
 key at the slowest of these promises, because a result to come contains a tuple to come.
 
-State: the buffers, and waiting rows; per input a few thousand numbers. Positions count the tuples of all shards, and
-every shard has the summaries of all runs. With a memory limit, the rows in memory take at most that many bytes at the
-end of every micro-batch (memory_limit.py).
+State: the buffers, waiting rows and complete keys; per input a few thousand numbers. Positions count the tuples of all
+shards, and every shard has the summaries of all runs. With a memory limit, the rows and complete keys in memory take at
+most that many bytes at the end of every micro-batch (memory_limit.py).
 
 >>> from lowwater.joins.spec import JoinSide, WindowJoin
 >>> from lowwater.operators.base import Batch, ended, taken
@@ -62,10 +63,10 @@ import pyarrow as pa
 
 from lowwater.aggregates.sorting import offsets
 from lowwater.joins.aside import Aside
-from lowwater.joins.complete_keys import leave
+from lowwater.joins.complete_keys import RECENT, CompleteKeys, leave
 from lowwater.joins.cuts import Cuts
 from lowwater.joins.keyed import Ints, Keyed, Mask
-from lowwater.joins.losses import DISORDER, MEMORY, Losses
+from lowwater.joins.losses import BEYOND, DISORDER, MEMORY, Losses
 from lowwater.joins.memory_limit import MemoryLimit
 from lowwater.joins.oa_join import LATE, OAJoin
 from lowwater.joins.oblivious_cost import Expected
@@ -115,6 +116,7 @@ class MJoin(OAJoin):
         stores = [self.store.at(f"side{i}") for i in range(self.ports)]
         self.waiting = [SortFirst(partial(self._time, i), own) for i, own in enumerate(stores)]
         self.aside = [Aside(own) for own in stores]
+        self.complete = CompleteKeys(self.store.at("complete"))
         self._starts: list[Ints | None] = [None] * self.ports
         known = [one.multiplicity for one in expected if one is not None and one.multiplicity is not None]
         self._multiplicities = known if len(known) == self.ports else None
@@ -127,6 +129,11 @@ class MJoin(OAJoin):
     @property
     def strategy(self) -> Strategy:
         return STRATEGIES[self.cuts.strategy]
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the rows of a key leave when all of them have come."""
+        return self._multiplicities is not None
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
@@ -170,7 +177,7 @@ class MJoin(OAJoin):
     def _join_missed(self, port: int, keyed: Keyed, reason: str, emit: Emit) -> None:
         """Joins rows whose partners may have left a buffer already. Counts and reports them."""
         before = self.losses.paired
-        self._meet(port, keyed, emit)
+        self._meet(port, keyed, emit, reason)
         self.losses.note(port, len(keyed), self.losses.paired - before, reason)
         self.report(port, keyed.rows, reason, emit)
 
@@ -184,23 +191,53 @@ class MJoin(OAJoin):
         emit(Late(late_rows(own, pa.array([reason] * rows.num_rows, pa.string()), unknown, unknown), port))
 
     def _join(self, port: int, keyed: Keyed, emit: Emit) -> None:
-        """Joins rows. Those whose partners may have been evicted are counted and reported."""
+        """Joins rows. Those whose partners may have been evicted, or have left, are counted and reported."""
         missed = self._passed_by(port, keyed, self.cuts.evicted)
         if missed.any():
             self._join_missed(port, keyed.where(missed), MEMORY, emit)
             keyed = keyed.where(~missed)
+        beyond = self._is_complete(port, keyed)
+        if beyond.any():
+            self._join_missed(port, keyed.where(beyond), BEYOND, emit)
+            keyed = keyed.where(~beyond)
         self._meet(port, keyed, emit)
 
-    def _meet(self, port: int, keyed: Keyed, emit: Emit) -> None:
+    def _is_complete(self, port: int, keyed: Keyed) -> Mask:
+        """The rows of keys whose rows have left, because as many as expected had come."""
+        if not self.complete.rows:
+            return np.zeros(len(keyed), np.bool_)
+        return self.complete.has(keyed, self._time(port, keyed.rows))
+
+    def _meet(self, port: int, keyed: Keyed, emit: Emit, missed: str | None = None) -> None:
         """Joins rows with all that is in the buffers, and puts them into their own."""
-        if len(keyed):
-            before = self.counts.results
-            matched = self._probe(port, keyed, emit)
-            self.losses.paired += self.counts.results - before
-            self.sides[port].insert(keyed, matched if self.sides[port].flagged else None)
-            self.losses.joined[port] += len(keyed)
-            if self._multiplicities is not None:
-                leave(self.sides, keyed, self._multiplicities)
+        if not len(keyed):
+            return
+        before = self.counts.results
+        matched = self._probe(port, keyed, emit)
+        self.losses.paired += self.counts.results - before
+        if self.sides[port].flagged:
+            self.sides[port].insert(keyed, matched | (missed == BEYOND))
+        else:
+            self.sides[port].insert(keyed)
+        self.losses.joined[port] += len(keyed)
+        if self._multiplicities is not None:
+            self._complete(port, leave(self.sides, keyed, self._multiplicities), missed)
+
+    def _complete(self, port: int, keys: Keyed, missed: str | None) -> None:
+        """Remembers keys whose rows have left. `missed` rows can be of a key that is remembered already."""
+        if not len(keys) or missed == BEYOND:
+            return
+        if missed is not None:
+            keys = keys.where(~self._is_complete(port, keys))
+        time = self._time(port, keys.rows)
+        open = time > self._over()
+        self.complete.add(keys.where(open), time[open])
+
+    def _over(self) -> int:
+        """The value up to which every row to come is late, or behind the cut of another input."""
+        cuts = self.cuts.value
+        each = [max(value for j, value in enumerate(cuts) if j != i) for i in range(self.ports)]
+        return min(max(cut, low - 1) for cut, low in zip(each, self.low, strict=True))
 
     # -- positions -------------------------------------------------------------------------------------------------
 
@@ -244,6 +281,7 @@ class MJoin(OAJoin):
             self.advance(emit)
             for side in self.sides:
                 side.parts = []
+            self.complete.forget(END)
             self.cuts.position = [END] * self.ports
             self._promises.emit({self.what.times[0]: END}, emit)
 
@@ -255,6 +293,8 @@ class MJoin(OAJoin):
             self.advance(emit)
             if self.limit is not None:
                 self.limit.keep(self, emit)
+            self.complete.forget(self._over())
+            self.complete.spill(RECENT)
             self._promise(emit)
         for side in self.sides:
             side.tidy()
@@ -379,8 +419,25 @@ class MJoin(OAJoin):
 
     @property
     def memory(self) -> int:
-        """The bytes of all rows in memory and of their index, at most. Rows that are put aside take none."""
-        return sum(side.memory for side in self.sides) + sum(waiting.memory for waiting in self.waiting)
+        """The bytes of complete keys and of rows with their index in memory, at most. What is on disk takes none."""
+        rows = sum(side.memory for side in self.sides) + sum(waiting.memory for waiting in self.waiting)
+        return rows + self.complete.memory
+
+    @property
+    def beyond(self) -> list[int]:
+        return self.losses.beyond
+
+    def _live(self, port: int) -> int:
+        """The rows in a buffer, without those beyond the expected number: their keys are remembered."""
+        side = self.sides[port]
+        if not self.losses.beyond[port]:
+            return side.live_rows
+        return sum(int(np.count_nonzero(p.live & ~self._is_complete(port, p.keyed))) for p in side.parts)
+
+    @property
+    def remembered(self) -> int:
+        """The complete keys."""
+        return self.complete.rows
 
     @property
     def rows(self) -> int:
@@ -388,12 +445,12 @@ class MJoin(OAJoin):
 
     @property
     def lost(self) -> Lost:
-        of, live = self.losses, [side.live_rows for side in self.sides]
+        of, live = self.losses, [self._live(port) for port in range(self.ports)]
         aside = sum(own.rows for own in self.aside)
-        return Lost(of.disorder, of.memory, of.evicted, of.estimate(live), aside, self.memory)
+        return Lost(of.disorder, of.memory, sum(of.beyond), of.evicted, of.estimate(live), aside, self.memory)
 
     def excess(self) -> str | None:
-        """Checks that a buffer holds nothing before its cut, no more rows than it spans, and not too many bytes."""
+        """Checks that a buffer holds nothing before its cut and no more rows than it spans, the bytes, and the keys."""
         if self._tidy and self.limit is not None and self.memory > self.limit.bytes:
             return f"{self.memory} bytes of rows are in memory, but {self.limit.bytes} are allowed."
         for i, side in enumerate(self.sides):
@@ -404,4 +461,14 @@ class MJoin(OAJoin):
                 return f"{side.live_rows} rows of {name} are kept in a buffer of {self.buffer(i)}."
             if self._tidy and side.rows > 2 * side.live_rows:
                 return f"{side.rows} rows of {name} are stored, but only {side.live_rows} are in the buffer."
+        return self._excess_keys() if self._tidy else None
+
+    def _excess_keys(self) -> str | None:
+        """Every complete key has a row on every input, behind the first with a value that is still open."""
+        over = self._over()
+        if n := self.complete.below(over):
+            return f"{n} complete keys are remembered with values up to {over}, where all rows to come are late."
+        most = min(monitor.rows - monitor.first_above(over) for monitor in self.streams.monitors)
+        if (n := self.complete.above(over)) > most:
+            return f"{n} complete keys are remembered, but only {most} rows with open values have come on some input."
         return None

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from lowwater.joins.complete_keys import RECENT, WIDTH
 from lowwater.joins.keyed import Ints, Keyed
 from lowwater.joins.matching import MatchingSpec
 from lowwater.joins.mjoin import AHEAD, MJoin
@@ -26,6 +27,11 @@ from lowwater.operators.layout import Laying, Layout, Tables
 from lowwater.operators.spec import Need
 from lowwater.state.store import Store
 
+LEAVES = "the rows of a key, when as many as expected have come on all inputs"
+KEYS = (
+    "keys whose rows have left, until further rows of them are late: no more than rows in the shortest buffer, "
+    f"{WIDTH} bytes each, beyond {RECENT:,} on disk"
+)
 SUMMARY, NULLS = "of the run ", "rows without a key"
 
 
@@ -109,6 +115,10 @@ class ObliviousSpec(MatchingSpec):
     ahead: int | None = None
     name = "MJoin"
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return tuple(side.name for side in self.what.sides)
+
     def need(self, port: int) -> Need:
         return Need(self.what.sides[port].on, facts="positions count the rows of all shards")
 
@@ -143,8 +153,9 @@ class ObliviousSpec(MatchingSpec):
                 f"{what.sides[0].time} progresses on all inputs, so tuples without a partner to come can leave",
             ),
             *(("assumes", self._assumed(i)) for i in range(self.ports)),
-            *([("leaves", "the rows of a key, when as many as expected have come on all inputs")] if once else []),
+            *([("leaves", LEAVES)] if once else []),
             *(("state", f"{side.name}: {self._bound(i)}") for i, side in enumerate(what.sides)),
+            *([("state", KEYS)] if once else []),
             *self._limits(),
         ]
 
@@ -177,6 +188,8 @@ class ObliviousSpec(MatchingSpec):
             strategy = (self.strategy or PLAIN).name
             each = [memory(strategy, known, i, [0] * self.ports, self.ahead or AHEAD).total for i in range(self.ports)]
             size = sum(n * of for n, of in zip(each, widths, strict=True))
+            if all(one is not None and one.multiplicity is not None for one in self.expected):
+                size += WIDTH * min(RECENT, *each)
             found.append(("memory", f"about {_size(size)} are expected, if the streams are in step"))
         else:
             found.append(

@@ -52,11 +52,18 @@ class Situation:
     """lags[i][j] is the lag from S_i to S_j."""
     widths: Sequence[float]
     ahead: int
+    seen: Sequence[Characteristics] | None = None
+    """The streams with the factors that they have shown, if the rows of a key leave when all of them have come."""
 
     def needs(self, strategy: Strategy) -> float:
-        """The bytes of all buffers under a strategy, by the cost model of WO 4."""
+        """The bytes of all buffers under a strategy, by the cost model of WO 4.
+
+        Rows that wait to be sorted, or for a cut, wait as long as the assumed factors ask for. Rows that leave when all
+        rows of their key have come wait no longer than these rows.
+        """
+        streams = self.streams if self.seen is None or strategy.sorts else self.seen
         return sum(
-            width * memory(strategy.name, self.streams, i, self.lags[i], self.ahead).total
+            width * memory(strategy.name, streams, i, self.lags[i], self.ahead).total
             for i, width in enumerate(self.widths)
         )
 

@@ -1,8 +1,14 @@
-"""The streams that a join without windows reads: what is expected of each, and what the monitors have seen of it."""
+"""The streams that a join without windows reads: what is expected of each, and what the monitors have seen of it.
+
+The expected k of an inner input follows from the joins below it. A restart can change it: where a join below begins to
+sort, its results come in order from then on. Earlier results did not. So if k falls, the larger k holds for what is
+compared with earlier results: until the running maximum is above all that had come before the restart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from lowwater.joins.oblivious_cost import Characteristics, Expected
@@ -16,6 +22,17 @@ WARMUP = 100
 """Tuples that a stream must have shown before its monitored k cuts a buffer."""
 ENDS = 256
 """The number of ends of micro-batches that are remembered per input."""
+
+
+@dataclass
+class Factors:
+    """A record of the state: per input, the expected k of its results, and the larger k that was expected before."""
+
+    now: list[int] = field(default_factory=list)
+    """-1 where nothing is expected, and of raw streams."""
+    before: list[int] = field(default_factory=list)
+    until: list[int] = field(default_factory=list)
+    """The largest value to which `before` applies."""
 
 
 class Streams:
@@ -43,7 +60,20 @@ class Streams:
         for port, monitor in enumerate(self.monitors):
             if str(port) in self._slots:
                 monitor.restore(self._slots[str(port)].value)
+        none = [-1] * len(self.expected)
+        self._factors = store.record("factors", Factors(none, list(none), [NEVER] * len(none)))
+        self._restarted()
         store.settling(self._settle)
+
+    def _restarted(self) -> None:
+        """Notes which expectations of results have fallen since the state was committed."""
+        factors = self._factors
+        for port, (expected, derived) in enumerate(zip(self.expected, self.derived, strict=True)):
+            now = expected.scrambling if expected is not None and derived else -1
+            if now < factors.now[port]:
+                factors.before[port] = max(factors.before[port], factors.now[port])
+                factors.until[port] = self.reached(port)
+            factors.now[port] = now
 
     def _settle(self) -> None:
         self._read(None)
@@ -93,6 +123,8 @@ class Streams:
         if low == END:
             return END
         reached = None if k is None else self.monitors[port].reached(self._in_order(port, k) - 1)
+        if k is not None and reached is not None and reached <= self._factors.until[port]:
+            reached = self.monitors[port].reached(self._in_order(port, max(k, self._factors.before[port])) - 1)
         return max(NEVER if reached is None else reached, low - 1 if low > NEVER else NEVER)
 
     def _in_order(self, port: int, k: int) -> int:
@@ -113,6 +145,11 @@ class Streams:
         expected, monitor = self.expected[port], self.monitors[port]
         known = None if expected is None else expected.multiplicity
         return Characteristics(self.scrambling(port) or 0, max(monitor.rate, 1e-9), known or monitor.multiplicity)
+
+    def seen(self, port: int) -> Characteristics:
+        """The characteristics of a stream with no larger k than the stream has shown."""
+        assumed, factor = self.characteristics(port), self.monitors[port].factor
+        return replace(assumed, scrambling=min(assumed.scrambling, ceil(MARGIN * factor)))
 
     def lag(self, one: int, other: int) -> int:
         """The monitored lag from one stream to another, in tuples (Definition 2.6)."""

@@ -6,15 +6,15 @@ VI(s), the virtual index of a tuple, is its position if the stream were sorted. 
     F_i(a)   the tuples of the whole stream i with a value of at most a, so that VI_max(s) = F_i(s.A)
     Q_j(n)   the n-th smallest value of the whole stream j: the tuple s'_j with n in VI(s'_j)
 
-Definition 2.6 reads
+Definition 2.6 (Equation 5) reads
 
     L(i, j) = N_i - F_i(Q_j(N_j))
 
-and so does Definition 2.4, because of a totally ordered stream Q_j(N_j) is the latest tuple. A positive lag counts the
-tuples of i that wait for j. `Ranks` is F and Q of one stream. While the stream runs, F and Q are taken over the tuples
-that have arrived. F is then too small where tuples are missing, and Q too large. The estimate N_i - F_i is from above;
-where Q_j lies beyond everything that i has shown, F_i = N_i and the estimate is 0, although the lag is negative. Both
-streams must be scrambled for the estimate to differ.
+and so does Definition 2.4 (Equation 2), because of a totally ordered stream Q_j(N_j) is the latest tuple. A positive
+lag counts the tuples of i that wait for j. `Ranks` is F and Q of one stream. While the stream runs, F and Q are taken
+over the tuples that have arrived. F is then too small where tuples are missing, and Q too large. The estimate N_i - F_i
+is from above; where Q_j lies beyond everything that i has shown, F_i = N_i and the estimate is 0, although the lag is
+negative. Both streams must be scrambled for the estimate to differ.
 
 >>> s1, s2 = Ranks.of(np.array([63, 63, 66, 62, 64, 68, 67])), Ranks.of(np.array([63, 65, 68, 62]))
 >>> lag(3, s1, 2, s2), lag(7, s1, 3, s2)       # Figure 1: at t5 and at t10
@@ -138,3 +138,26 @@ def lag(rows_i: int, ranks_i: Ranks, rows_j: int, ranks_j: Ranks) -> int:
     """L(i, j) of Definition 2.6, if so many rows of each have arrived; 0 while the second has shown nothing."""
     value = ranks_j.value(rows_j)
     return 0 if value is None else rows_i - ranks_i.rank(value)
+
+
+def synchronized(lag: float) -> bool:
+    """Whether a stream with this lag to another is in step with it (Equation 3). With a larger lag it leads.
+
+    >>> [synchronized(lag) for lag in (-1, 0, 1, 2)]
+    [False, True, True, False]
+    """
+    return 0 <= lag <= 1
+
+
+def displaced(values: Ints) -> tuple[int, int]:
+    """The most places that a tuple arrives behind its first virtual index, and ahead of its last one.
+
+    Both are at most the scrambling factor (Theorem 2.1, Equation 4).
+
+    >>> displaced(np.array([63, 63, 66, 62, 64, 68, 67]))     # S1 of Figure 1, with a factor of 3
+    (3, 2)
+    """
+    ordered, place = np.sort(values), np.arange(1, len(values) + 1)
+    behind = place - np.searchsorted(ordered, values) - 1
+    ahead = np.searchsorted(ordered, values, "right") - place
+    return int(behind.max(initial=0)), int(ahead.max(initial=0))

@@ -115,6 +115,8 @@ class Lost:
     """Rows that came when their partners may have left, because their stream is more scrambled than assumed."""
     memory: int = 0
     """Rows that came when their partners may have been evicted."""
+    multiplicity: int = 0
+    """Rows that came when their partners had left, because as many rows of their key as expected had come."""
     evicted: int = 0
     results: int = 0
     """The estimated number of lost results."""
@@ -251,6 +253,11 @@ class Operator(ABC):
     def lost(self) -> Lost:
         """What may be lost, of an operator that can lose results."""
         return Lost()
+
+    @property
+    def beyond(self) -> Sequence[int]:
+        """Per input, the rows of `Lost.multiplicity`."""
+        return ()
 
     def excess(self) -> str | None:
         """A sentence if more is kept than the operator's bound on state allows, and None otherwise.

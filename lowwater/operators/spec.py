@@ -46,6 +46,11 @@ class OperatorSpec(ABC):
     def result(self) -> pa.Schema:
         """The columns of the results."""
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The names of the inputs of which the metrics count the rows beyond an expected multiplicity."""
+        return ()
+
     @abstractmethod
     def need(self, port: int) -> Need:
         """Which rows of a port must meet in one shard, and whether facts about all rows are needed."""

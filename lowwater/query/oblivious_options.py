@@ -24,7 +24,7 @@ def expect(scrambling: int, rate: float = 1.0, multiplicity: int | None = None) 
     rate           rows per second, for the expected memory; only the ratio of rates counts
     multiplicity   the largest number of rows with one value of the progressing column. If it is expected of all
                    streams, the rows of a key leave when all of them have come. A further row of that key finds none
-                   of them, and nothing reports it
+                   of them: it is counted, and goes to the late output
     """
     if scrambling < 0 or rate <= 0 or (multiplicity is not None and multiplicity < 1):
         raise LowwaterError(

@@ -394,6 +394,7 @@ class Graph:
                     operator.remembered,
                     nanoseconds=self._activity.nanoseconds.get(number, 0),
                     over_bound=int(number in over_bound),
+                    beyond_rows=dict(zip(self.plan.operators[number].spec.counted, operator.beyond, strict=True)),
                     **dict(zip(LOST, astuple(operator.lost), strict=True)),
                 )
             )

@@ -19,6 +19,7 @@ from lowwater.generate.scrambled import scrambled
 from tests.spark.answers import write_part
 
 PARTS = 3
+BEYOND = "oblivious, more rows than expected"
 
 
 def _noted(seed: int, rows: int) -> pa.Table:
@@ -49,8 +50,16 @@ def _sensor(seed: int, rows: int, factor: int) -> pa.Table:
     return pa.table({"epoch": epochs, "val": np.random.default_rng(seed).integers(0, 100, rows)})
 
 
+def _again(epochs: int, more: int) -> pa.Table:
+    """Epochs, each once, in little disorder; the first ones come again at the end."""
+    once = scrambled(epochs, 9, factor=20, multiplicity=1).values
+    return pa.table({"epoch": np.append(once, np.arange(more)), "val": np.arange(epochs + more)})
+
+
 SCRAMBLED = {"s1": 40, "s2": 25, "s3": 10}
 """The scrambling factors of the sensors."""
+FOUR = SCRAMBLED | {"s4": 30}
+"""Those of the location query in the introduction of WO."""
 _sold = auctions(60, seed=5, seconds=36 * 3600, bids=8.0, disorder=60.0)
 STREAMS: dict[str, pa.Table] = {
     "l": _noted(1, 700),
@@ -58,9 +67,11 @@ STREAMS: dict[str, pa.Table] = {
     "s": _noted(3, 600),
     "t": _noted(4, 300),
     "ranged": _ranged(_noted(6, 600)),
+    "once": _again(450, 0),
+    "again": _again(410, 40),
     "auctions": _sold.auctions,
     "bids": _sold.bids,
-    **{name: _sensor(seed, 600, factor) for seed, (name, factor) in enumerate(SCRAMBLED.items())},
+    **{name: _sensor(seed, 600, factor) for seed, (name, factor) in enumerate(FOUR.items())},
 }
 
 Given = Callable[[str], Any]
@@ -79,6 +90,18 @@ def _two(given: Given, **options: Any) -> lw.Joined:
 def _oblivious(given: Given, expect: Any = None, **options: Any) -> lw.Joined:
     sensors = [lw.stream(given(name), name=name, progress="epoch", disorder=lw.measured()) for name in SCRAMBLED]
     return lw.oblivious_join(sensors, on="epoch", expect=expect, **options)
+
+
+def _located(given: Given) -> lw.Joined:
+    """The location query of four sensors, with their factors as expected."""
+    sensors = [lw.stream(given(name), name=name, progress="epoch", disorder=lw.measured()) for name in FOUR]
+    return lw.oblivious_join(sensors, on="epoch", expect={name: lw.expect(scrambling=k) for name, k in FOUR.items()})
+
+
+def _once(given: Given) -> lw.Joined:
+    """Each epoch is expected once, so that its rows leave when both have come."""
+    sides = [lw.stream(given(name), name=name, progress="epoch", disorder=lw.measured()) for name in ("once", "again")]
+    return lw.oblivious_join(sides, on="epoch", expect=lw.expect(scrambling=1000, multiplicity=1))
 
 
 def _later(pairs: pa.Table) -> pa.Array:
@@ -129,16 +152,14 @@ JOINS: dict[str, tuple[tuple[str, ...], Callable[[Given], lw.Joined]]] = {
         lambda given: _auction(given).group_by("item_id").agg(n=lw.count(), top=lw.max("price")),
     ),
     "auction rows": (("auctions", "bids"), _auction),
-    "oblivious": (
-        tuple(SCRAMBLED),
-        lambda given: _oblivious(given, {name: lw.expect(scrambling=k) for name, k in SCRAMBLED.items()}),
-    ),
+    "oblivious": (tuple(FOUR), _located),
     "oblivious, sorted and aside": (
         tuple(SCRAMBLED),
         lambda given: _oblivious(
             given, {name: lw.expect(scrambling=k) for name, k in SCRAMBLED.items()}, strategy="Hybrid", ahead=20
         ),
     ),
+    BEYOND: (("once", "again"), _once),
     "oblivious monitored": (tuple(SCRAMBLED), _oblivious),
     "oblivious within a limit": (
         tuple(SCRAMBLED),

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.spark.answers import child
+from tests.spark.joins import BEYOND
 
 WINDOWS = ["sliding", "partitioned by time", "by ranks", "session", "slow flush"]
-JOINS = ["full", "n-way", "oblivious", "oblivious, sorted and aside", "auction"]
+JOINS = ["full", "n-way", "oblivious", "oblivious, sorted and aside", BEYOND, "auction"]
 """The kinds of windows and of joins that test_killed.py kills, so that no other test need restart them."""
 
 PROGRAM = """

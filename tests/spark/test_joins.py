@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.soak import sampled
 from tests.spark import killed
-from tests.spark.joins import JOINS, PARTS, STREAMS, comparable, locally, streaming, write
+from tests.spark.joins import BEYOND, JOINS, PARTS, STREAMS, comparable, locally, streaming, write
 from tests.spark.server import REMOTE
 
 pytestmark = pytest.mark.spark
@@ -43,4 +43,6 @@ def test_a_restarted_join_answers_as_if_it_never_stopped(kind: str, spark: Spark
     assert comparable(spark.read.parquet(out).toArrow().select(schema.names).cast(schema)) == expected
     numbers = second.metrics()
     assert numbers.rows == sum(STREAMS[name].num_rows for name in names)
-    assert (numbers.late_rows, numbers.state_rows) == (0, 0)
+    assert (numbers.late_rows, numbers.state_rows) == (local.metrics().late_rows, 0)
+    assert (numbers.late_rows > 0) == (kind == BEYOND)
+    assert [one.beyond_rows for one in numbers.operators] == [one.beyond_rows for one in local.metrics().operators]

@@ -24,12 +24,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.host import BOUNDS, ControlRun, FiniteHost, Host, StageRun, Unpack
-from lowwater.backends.spark.messages import FACTS, LATE, METRICS, PACKED, RESULT
+from lowwater.backends.spark.messages import BEYOND, FACTS, LATE, METRICS, PACKED, RESULT
 from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.sealed import sealed
 from lowwater.backends.spark.versions import applied_by_shard
 from lowwater.backends.spark.written import Outlet
-from lowwater.metrics import LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
+from lowwater.metrics import BEYOND_ROWS, LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
 from lowwater.plan.plan import Plan
 from lowwater.runtime.graph import of_query
 from lowwater.state.segments import unpack
@@ -177,11 +177,21 @@ def metrics(plan: Plan) -> list[Any]:
         for name in PER_OPERATOR
         if placed.spec.loses or name not in LOST
     ]
+    of_input = [
+        F.sum(F.when(_is_beyond(i, port), F.col(BEYOND_ROWS)).otherwise(0)).alias(f"{BEYOND_ROWS}_{i}_{port}")
+        for i, placed in enumerate(plan.operators)
+        for port in range(len(placed.spec.counted))
+    ]
     facts = [
         F.base64(F.max(F.when((F.col("kind") == FACTS) & (F.col("operator") == s), F.col("blob")))).alias(f"facts_{s}")
         for s in range(plan.stages)
     ]
-    return [*totals, *of_operator, *facts]
+    return [*totals, *of_operator, *of_input, *facts]
+
+
+def _is_beyond(operator: int, port: int) -> Any:
+    """Whether a packet has the number of rows of an input that are beyond its expected multiplicity."""
+    return (F.col("kind") == BEYOND) & (F.col("operator") == operator) & (F.col("part") == port)
 
 
 def observed(row: Mapping[str, Any], plan: Plan) -> Metrics | None:
@@ -190,7 +200,12 @@ def observed(row: Mapping[str, Any], plan: Plan) -> Metrics | None:
     if not known:
         return None
     operators = [
-        OperatorMetrics(i, placed.label, **{name: row.get(f"{name}_{i}") or 0 for name in PER_OPERATOR})
+        OperatorMetrics(
+            i,
+            placed.label,
+            beyond_rows={n: row.get(f"{BEYOND_ROWS}_{i}_{port}") or 0 for port, n in enumerate(placed.spec.counted)},
+            **{name: row.get(f"{name}_{i}") or 0 for name in PER_OPERATOR},
+        )
         for i, placed in enumerate(plan.operators)
     ]
     stages = [_facts(b64decode(text)) for text in known]

@@ -27,11 +27,13 @@ from pyspark.sql.streaming.stateful_processor import MapState
 
 from lowwater.backends.spark.collection import freeze_modules
 from lowwater.backends.spark.messages import (
+    BEYOND,
     CONTROL,
     FACTS,
     LATE,
     MESSAGE,
     METRICS,
+    NONE,
     OUT,
     OUTSIDE,
     RESULT,
@@ -47,7 +49,7 @@ from lowwater.backends.spark.sharding import shard_key, shard_of
 from lowwater.backends.spark.spool import Spool
 from lowwater.backends.spark.written import Outlet, Writing
 from lowwater.errors import LowwaterError
-from lowwater.metrics import PER_OPERATOR
+from lowwater.metrics import BEYOND_ROWS, PER_OPERATOR
 from lowwater.plan.plan import Plan
 from lowwater.runtime.graph import Graph, Run
 from lowwater.runtime.ingest import Ingest, Together
@@ -241,6 +243,8 @@ class StageRun:
         for one in metrics.operators:
             numbers = {name: getattr(one, name) for name in PER_OPERATOR}
             yield Packet(OUT, key, METRICS, operator=one.number, numbers=numbers)
+            for port, n in enumerate(one.beyond_rows.values()):
+                yield Packet(OUT, key, BEYOND, operator=one.number, numbers=NONE | {BEYOND_ROWS: n}, part=port)
         if not number:  # the facts are the same in every shard
             text = pa.table({"json": [json.dumps(metrics.numbers())]})
             yield Packet(OUT, key, FACTS, pack({"numbers": text, **metrics.by_source.tables()}), operator=self.stage)

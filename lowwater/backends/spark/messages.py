@@ -44,7 +44,7 @@ SCHEMA = pa.schema(
     ]
 )
 MESSAGE, CONTROL, OUTSIDE = "message", "control", "outside"
-RESULT, LATE, WROTE, METRICS, FACTS = "result", "late", "wrote", "metrics", "facts"
+RESULT, LATE, WROTE, METRICS, BEYOND, FACTS = "result", "late", "wrote", "metrics", "beyond", "facts"
 OUT = 1 << 20
 """The stage of rows that leave the query: behind all others."""
 FRAME = 32 << 20

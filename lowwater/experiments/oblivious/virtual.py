@@ -6,7 +6,7 @@ run and cut as in any other program. After each micro-batch the operators are re
     held        the tuples that a buffer spans in the micro-batch: those kept from the one before, and those that came
     kept        the tuples that a buffer spans behind the micro-batch, for results to come
     in memory   the tuples in memory behind the micro-batch: in the buffer, or waiting to be sorted. Not on disk
-    bytes       the bytes of all tuples in memory behind the micro-batch
+    bytes       the bytes of all tuples and complete keys in memory behind the micro-batch
 
 A result waits for `waited` seconds of virtual time, from the end of the micro-batch of its last tuple to the end of the
 micro-batch that emits it. At last the streams end. Results that come then are counted, but not how long they waited.
@@ -44,6 +44,8 @@ class Ran:
     """The processor time of each micro-batch, in seconds."""
     moments: Floats
     """The end of each micro-batch."""
+    complete: int = 0
+    """The most complete keys behind a micro-batch, in memory and on disk."""
 
     def by_second(self, name: str, seconds: int) -> Ints:
         """The most tuples held in each second. A micro-batch is no longer than a second."""
@@ -76,7 +78,7 @@ def run(relation: lw.Relation, streams: Mapping[str, Arrived], tables: Mapping[s
     ends = step * np.arange(1, steps + 1, dtype=np.float64)
     cuts = {name: np.append(0, np.searchsorted(own.at, ends, "right")) for name, own in streams.items()}
     samples: dict[str, list[tuple[int, int, int]]] = {name: [] for _, _, name in ports}
-    held_bytes, worked, waited = [], [], [np.empty(0)]
+    held_bytes, worked, waited, complete = [], [], [np.empty(0)], 0
     for number in range(steps):
         before = {name: (join.buffer(port), join.streams.monitors[port].rows) for join, port, name in ports}
         parts = {n: tables[n].slice(own[number], own[number + 1] - own[number]) for n, own in cuts.items()}
@@ -91,6 +93,7 @@ def run(relation: lw.Relation, streams: Mapping[str, Arrived], tables: Mapping[s
             come = join.streams.monitors[port].rows - seen
             samples[name].append((stayed + come, join.buffer(port), join.in_memory(port)))
         held_bytes.append(sum(join.memory for join in operators))
+        complete = max(complete, sum(join.complete.rows for join in operators))
     query.finish()
     columns = {name: np.array(own).T for name, own in samples.items()}
     return Ran(
@@ -103,6 +106,7 @@ def run(relation: lw.Relation, streams: Mapping[str, Arrived], tables: Mapping[s
         mean_of(np.concatenate(waited)),
         np.array(worked),
         ends,
+        complete,
     )
 
 

@@ -17,6 +17,7 @@ from lowwater.joins.strategy import STRATEGIES
 from lowwater.model.properties import Progressing, Properties
 from lowwater.query.joining import refuse_names
 from lowwater.query.logical.node import Node, Stateful
+from lowwater.query.logical.rowwise import Derive, Filter, Project
 from lowwater.query.promises import missing
 from lowwater.query.refuse import refuse_key, refuse_revisions
 
@@ -62,9 +63,10 @@ class ObliviousJoin(Stateful):
     @cached_property
     def expected(self) -> tuple[Expected | None, ...]:
         """What is known of each input: as the user expects it, or of an inner join by Theorem 3.1."""
+        places = (side.time for side in self.what.sides)
         return tuple(
-            given if given is not None else _of_results(node)
-            for given, node in zip(self.expect, self.inputs, strict=True)
+            given if given is not None else _of_results(node, place)
+            for given, node, place in zip(self.expect, self.inputs, places, strict=True)
         )
 
     @cached_property
@@ -143,18 +145,25 @@ class ObliviousJoin(Stateful):
         return ObliviousSpec(what, self.expected, derived, kept, limits.memory, strategy, limits.ahead)
 
 
-def _of_results(node: Node) -> Expected | None:
+def _of_results(node: Node, place: str) -> Expected | None:
     """The characteristics of an inner join's results by Theorem 3.1, if those of all its inputs are known.
 
-    A join that sorts first has results in order, so that only equal values scramble them. Row-wise steps keep rows.
+    A join that sorts first has results in order, so that only equal values scramble them; but with a memory limit, rows
+    can have to join before they are sorted. Row-wise steps behind it change nothing: rows that a filter drops make the
+    distances between others smaller. Only the column `place`, on which the results are joined, must be as it was.
     """
+    while isinstance(node, Filter | Project) or (isinstance(node, Derive) and node.name != place):
+        node = node.of
+    if isinstance(node, ObliviousJoin) and place not in node.what.times:
+        return None
     if not isinstance(node, ObliviousJoin) or node.how != "inner":
         return None
     known = [found for one in node.expected if one is not None and (found := one.known) is not None]
     if len(known) < len(node.inputs):
         return None
     found = joined(known)
-    sorts = node.limits.strategy is not None and STRATEGIES[node.limits.strategy].sorts
+    limits = node.limits
+    sorts = limits.memory is None and limits.strategy is not None and STRATEGIES[limits.strategy].sorts
     return Expected(found.multiplicity if sorts else found.scrambling, found.rate, found.multiplicity)
 
 
