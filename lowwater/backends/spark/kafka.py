@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lowwater.backends.spark.connect import is_connect
-from lowwater.backends.spark.frame import frame
+from lowwater.backends.spark.frame import SparkFrame, frame
+from lowwater.backends.spark.kafka_frame import KafkaFrame
 from lowwater.backends.spark.message_values import (
     SOURCE,
     Value,
@@ -79,6 +80,12 @@ class Topics:
         """A name for the stream: that of the topic if it is one."""
         subscribed = self._option("subscribe")
         return subscribed if subscribed and "," not in subscribed else "kafka"
+
+    @property
+    def only(self) -> str | None:
+        """The topic, if there is one only."""
+        subscribed = [name.strip() for name in (self._option("subscribe") or "").split(",")]
+        return subscribed[0] if len(subscribed) == 1 and subscribed[0] else None
 
     def messages(self, streaming: bool) -> DataFrame:
         reader: Any = self.spark.readStream if streaming else self.spark.read
@@ -181,15 +188,18 @@ def messages_of(
     unread: str = "late",
     streaming: bool = True,
     columns: Mapping[str, str] | None = None,
-) -> DataFrame:
+) -> SparkFrame | KafkaFrame:
     """The messages with the columns of their values; with their bytes, if `value` is None."""
     if unread not in ("late", "refuse"):
         raise LowwaterError(f"unread={unread!r} is unknown; use 'late' or 'refuse'.")
     messages = topics.messages(streaming)
     if value is None:
-        return with_columns(messages.select(F.col("value").alias("kafka_value"), *own_columns()), columns or {})
+        return frame(with_columns(messages.select(F.col("value").alias("kafka_value"), *own_columns()), columns or {}))
     reading = reading_of(topics.spark, value, schema, parse or {}, lambda: topics.sample(SAMPLE))
-    return read_rows(messages, reading, progress, unread == "refuse", columns or {})
+    rows = frame(read_rows(messages, reading, progress, unread == "refuse", columns or {}))
+    if columns or isinstance(reading.plain, str):
+        return rows
+    return KafkaFrame(messages, reading, reading.plain, progress, unread == "refuse", topics.only, rows.schema)
 
 
 def kafka(
@@ -213,7 +223,7 @@ def kafka(
     """The messages of topics as a stream. See `lowwater.kafka`."""
     found = Topics.of(spark, servers, topics, options)
     rows = messages_of(found, value, progress, schema, parse, unread, streaming, columns)
-    return open_stream(frame(rows), name or found.name, progress, disorder, SOURCE, found.partitions(), idle, groups)
+    return open_stream(rows, name or found.name, progress, disorder, SOURCE, found.partitions(), idle, groups)
 
 
 def _no_connector() -> NeedsConfiguration:
