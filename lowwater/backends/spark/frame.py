@@ -31,6 +31,7 @@ class SparkFrame:
     applied_rows: int = ROWS
     sample: pa.Table | None = field(default=None, repr=False, compare=False)
     """The first rows, where they are known without running Spark. Only of a frame without steps."""
+    how: str = ""
 
     @property
     def backend(self) -> SparkBackend:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from lowwater.backends.spark.connect import is_connect
 from lowwater.backends.spark.frame import SparkFrame, frame
-from lowwater.backends.spark.kafka_frame import KafkaFrame
+from lowwater.backends.spark.kafka_frame import KafkaFrame, left_to_spark
 from lowwater.backends.spark.message_values import (
     SOURCE,
     Value,
@@ -197,8 +197,10 @@ def messages_of(
         return frame(with_columns(messages.select(F.col("value").alias("kafka_value"), *own_columns()), columns or {}))
     reading = reading_of(topics.spark, value, schema, parse or {}, lambda: topics.sample(SAMPLE))
     rows = frame(read_rows(messages, reading, progress, unread == "refuse", columns or {}))
-    if columns or isinstance(reading.plain, str):
-        return rows
+    if isinstance(reading.plain, str):
+        return replace(rows, how=left_to_spark(reading.plain))
+    if columns:
+        return replace(rows, how=left_to_spark("columns= is Spark's"))
     return KafkaFrame(messages, reading, reading.plain, progress, unread == "refuse", topics.only, rows.schema)
 
 

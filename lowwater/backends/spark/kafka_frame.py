@@ -2,8 +2,8 @@
 
     messages ── MessageRun ──> packed rows, and messages ── from_json ──> BehindRun ──> packed rows
 
-Spark hands the bytes of the values to Python, where Arrow reads those that are plain (plain_json.py). The others go back
-to Spark as they are, from_json reads them, and a second run of the same partition ingests them.
+Spark hands the bytes of the values to Python, where Arrow reads those that are plain (plain_json.py). The others go
+back to Spark as they are, from_json reads them, and a second run of the same partition ingests them.
 
 The second run is behind the first one. So that rows of a partition stay in their order, the first value that is not
 plain and might be readable takes all values behind it with it, for the rest of the micro-batch. Values that certainly
@@ -48,7 +48,7 @@ _READS = {
     "kafka_key": ("key",),
     UNREAD: (),
 }
-_UNREADABLE = r"^[ \t\r\n]*$|^[A-Za-z0-9\x22]"
+UNREADABLE = r"^[ \t\r\n]*$|^[A-Za-z0-9\x22]"
 """Values that from_json never reads as an object."""
 _PACKED = {"shard": "int", "run": "bigint", "part": "int", "parts": "int", "blob": "binary"}
 """What differs among the packed rows of an ingest."""
@@ -69,6 +69,7 @@ class KafkaFrame:
     topic: str | None
     """The topic, where there is one only. Then it is not handed over."""
     schema: pa.Schema
+    how = "read by Arrow from plain JSON, and by from_json from all other values"
 
     @property
     def spark(self) -> SparkSession:
@@ -93,7 +94,7 @@ class KafkaFrame:
     def dataframe(self) -> SparkFrame:
         """The same rows, all of them read by from_json."""
         rows = read_rows(self.messages, self.reading, self.progress, self.refuse, {})
-        return SparkFrame(rows).select(self.schema.names)
+        return SparkFrame(rows, how=left_to_spark("expressions on them are Spark's")).select(self.schema.names)
 
     def with_column(self, name: str, expression: str) -> SparkFrame:
         return self.dataframe().with_column(name, expression)
@@ -141,6 +142,10 @@ class KafkaFrame:
         rows = read_rows(passed.select("*", *absent), self.reading, self.progress, self.refuse, {}, list(packed))
         second = BehindRun(IngestRun(plan, entries, shards, late, behind=True), names, plan.entries[entries[0]].stage)
         return handed_over(rows, [*packed, *names], second, PACKED)
+
+
+def left_to_spark(reason: str) -> str:
+    return f"read by from_json, because {reason}"
 
 
 class MessageRun:
@@ -223,6 +228,6 @@ def _first_to_wait_for(value: pa.BinaryArray, is_plain: pa.BooleanArray) -> int:
     """The place of the first value that from_json might read, or the number of values."""
     if is_plain.true_count == len(is_plain):
         return len(is_plain)
-    unreadable = pc.fill_null(pc.match_substring_regex(value, _UNREADABLE), True)
+    unreadable = pc.fill_null(pc.match_substring_regex(value, UNREADABLE), True)
     first: int = pc.index(pc.or_(is_plain, unreadable), False).as_py()
     return len(is_plain) if first < 0 else first

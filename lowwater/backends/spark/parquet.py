@@ -49,6 +49,7 @@ class ParquetFrame:
     path: str
     schema: pa.Schema
     options: dict[str, str] = field(default_factory=dict)
+    how = ""
 
     @property
     def streaming(self) -> bool:

@@ -1,7 +1,7 @@
 """Plain JSON: values that Arrow reads in bulk, with exactly the meaning of Spark's from_json.
 
-Spark reads values one by one, and forgives much: numbers as texts, single quotes, what follows behind the value. Arrow
-reads all values of a batch at once, and forgives less. A value is plain if it is in a small language on which both agree:
+Spark reads values one by one, and forgives much: single quotes, other tokens as texts, what follows behind the value.
+Arrow reads all values of a batch at once. A value is plain if it is in a small language on which both agree:
 
     object         {} with the declared fields in any order, each at most once and perhaps absent
     other fields   names that are learned from values, with a text, a number, true, false or null
