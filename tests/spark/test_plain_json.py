@@ -10,6 +10,7 @@ import json
 import random
 import zlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lowwater.backends.spark.kafka_frame import UNREADABLE
+from lowwater.backends.spark.kafka_frame import UNREADABLE, KafkaFrame, MessageRun
 from lowwater.backends.spark.message_values import reading_of
 from lowwater.backends.spark.plain_json import PlainJson, PlainReader
 from tests.soak import SOAKING
@@ -254,10 +255,14 @@ def awkward() -> list[bytes | None]:
 def drawn(seed: int, number: int) -> Iterator[bytes]:
     """Random objects, half of them with some bytes changed."""
     rng = random.Random(seed)
+
+    def two(below: int, least: int = 0) -> str:
+        return f"{rng.randrange(below) + least:02}"
+
     good = {
         "ts": lambda: (
-            f'"20{rng.randrange(100):02}-{rng.randrange(1, 13):02}-{rng.randrange(1, 32):02}'
-            f'T10:{rng.randrange(60):02}:00.{rng.randrange(10 ** rng.randrange(1, 7))}{rng.choice(["Z", "", "+05:30"])}"'
+            f'"20{two(100)}-{two(12, 1)}-{two(31, 1)}T10:{two(60)}:00.{rng.randrange(10 ** rng.randrange(1, 7))}'
+            f'{rng.choice(["Z", "", "+05:30"])}"'
         ),
         "key": lambda: str(rng.randrange(-(10 ** rng.randrange(1, 20)), 10 ** rng.randrange(1, 20))),
         "val": lambda: repr(rng.choice([rng.random(), rng.uniform(-1e9, 1e9), 10 ** rng.uniform(-120, 120)])),
@@ -381,6 +386,39 @@ def test_what_producers_send_is_plain(spark: SparkSession) -> None:
     )
     values.append('{"ts":"2026-01-01T00:00:00.000Z","val":1,"s":"ä","agent":"x/1 (y)"}'.encode())
     assert assert_read_as_by_spark(spark, values, FIELDS, 100) == len(values)
+
+
+class Read:
+    """An ingest that notes what it reads, and has nothing to send."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def opened(self) -> Read:
+        return self
+
+    def read(self, batches: Sequence[pa.RecordBatch]) -> None:
+        self.rows += [row for batch in batches for row in batch.to_pylist()]
+
+    def sent(self, ingest: Read) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+
+@pytest.mark.parametrize("batch", [1, 2, 9])
+def test_no_value_overtakes_one_that_can_be_read(spark: SparkSession, batch: int) -> None:
+    """Behind a value that only Spark reads, all of a partition go to Spark; one that nobody reads is in nobody's way."""
+    values = [b'{"key":1}', None, b'{"key":2}', b"no JSON", b'{"key":3}', b"{'key':4}", b'{"key":5}', b"", b'{"key":6}']
+    messages = spark.createDataFrame([], "value binary, topic string, partition int, offset bigint, key binary")
+    reading = reading_of(spark, "key BIGINT", None, {}, list)
+    assert isinstance(reading.plain, PlainJson)
+    schema = pa.schema([("key", pa.int64()), ("kafka_source", pa.string()), ("kafka_offset", pa.int64())])
+    frame = KafkaFrame(messages, reading, reading.plain, None, False, "t", schema)
+    ingest, passes = Read(), {"value": "binary", "offset": "bigint"}
+    run = MessageRun(ingest, frame, passes)  # type: ignore[arg-type]
+    columns = {"value": pa.array(values, pa.binary()), "partition": pa.array([0] * 9, pa.int32()), "offset": range(9)}
+    passed = [row for some in run(iter(pa.table(columns).to_batches(batch))) for row in some.to_pylist()]
+    assert ingest.rows == [{"key": n, "kafka_source": "t-0", "kafka_offset": 2 * n - 2} for n in (1, 2, 3)]
+    assert passed == [{"value": values[n], "offset": n} for n in (1, 3, 5, 6, 7, 8)]
 
 
 @pytest.mark.parametrize(
