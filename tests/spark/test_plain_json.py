@@ -406,7 +406,7 @@ class Read:
 
 @pytest.mark.parametrize("batch", [1, 2, 9])
 def test_no_value_overtakes_one_that_can_be_read(spark: SparkSession, batch: int) -> None:
-    """Behind a value that only Spark reads, all of a partition go to Spark; one that nobody reads is in nobody's way."""
+    """Behind a value that only Spark reads, all go there; one that nobody reads is in no way."""
     values = [b'{"key":1}', None, b'{"key":2}', b"no JSON", b'{"key":3}', b"{'key':4}", b'{"key":5}', b"", b'{"key":6}']
     messages = spark.createDataFrame([], "value binary, topic string, partition int, offset bigint, key binary")
     reading = reading_of(spark, "key BIGINT", None, {}, list)

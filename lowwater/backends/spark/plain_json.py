@@ -110,6 +110,8 @@ class PlainJson:
             )
             if kind is None or (type(one.dataType) is StringType and one.dataType != StringType()):
                 return f"{one.name} is {one.dataType.simpleString()}"
+            if "EXISTS_DEFAULT" in one.metadata:
+                return f"{one.name} has a default for values without it"
             if not _is_plain(one.name):
                 return f"the name {one.name!r} needs an escape in JSON"
             grammar.append((one.name, kind))
