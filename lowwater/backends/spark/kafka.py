@@ -38,6 +38,9 @@ from lowwater.relation import Relation
 
 SAMPLE = 1_000
 """Messages of a topic that its columns are inferred from."""
+FETCHED = {"kafka.max.partition.fetch.bytes": str(8 << 20), "kafka.max.poll.records": "10000"}
+"""What a consumer asks for at once, unless the options say it: more than Kafka's 1 MB and 500 records. It saves the
+brokers half of their work for messages of 70 bytes, and takes at most so many bytes of each task."""
 _OFFSETS = re.compile("(starting|ending)(offsets|timestamp)", re.IGNORECASE)
 _WHERE = ("subscribe", "assign", "subscribePattern")
 _ADDRESS = "kafka.bootstrap.servers"
@@ -90,7 +93,9 @@ class Topics:
     def messages(self, streaming: bool) -> DataFrame:
         reader: Any = self.spark.readStream if streaming else self.spark.read
         try:
-            found: DataFrame = reader.format("kafka").options(**self.options).load()
+            given = {name.lower() for name in self.options}
+            more = {name: value for name, value in FETCHED.items() if name not in given}
+            found: DataFrame = reader.format("kafka").options(**more, **self.options).load()
             found.schema  # noqa: B018  looks the source up, which Spark Connect puts off
         except AnalysisException as error:
             if "Failed to find data source" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
