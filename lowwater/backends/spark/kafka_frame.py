@@ -180,8 +180,10 @@ class MessageRun:
 
         def column(name: str) -> pa.Array | pa.ChunkedArray:
             if name == SOURCE:
-                partition, topic = messages.column("partition"), column("kafka_topic")
-                return pc.binary_join_element_wise(topic, partition.cast(pa.string()), "-")
+                partition = messages.column("partition")
+                if self._topic is not None and len(one := partition.unique()) == 1:  # a task reads one partition
+                    return pa.repeat(f"{self._topic}-{one[0]}", n)
+                return pc.binary_join_element_wise(column("kafka_topic"), partition.cast(pa.string()), "-")
             if name == "kafka_topic" and self._topic is not None:
                 return pa.repeat(self._topic, n)
             if name == UNREAD:
