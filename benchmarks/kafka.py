@@ -9,7 +9,10 @@ topic by Spark's source:
 
     lowwater        to_spark() over lw.kafka(): the partitions are the sources
     spark-memory    from_json and groupBy(window(...)), with state in the JVM's heap
-    scan            from_json alone, without a sink: the cost of the topic and of its JSON, which both pay
+    scan            from_json alone, without a sink: what Spark needs for the topic and its JSON
+    source          the topic alone, without a sink: what no engine on Spark's source can save
+
+The consumers of all engines ask the broker for as much at once as those of lw.kafka() do by default, which helps all.
 
 `rounds` describes how engines take turns. Ratios are only reported if the engines agree.
 """
@@ -37,6 +40,7 @@ from benchmarks.sliding import difference
 from benchmarks.sliding_engines import MEMORY_STATE, Question, spark_answers, windowed
 from lowwater import generate
 from lowwater.backends.spark.demo import Files
+from lowwater.backends.spark.kafka import FETCHED
 
 NAME = "kafka"
 PARTITIONS = 2
@@ -82,11 +86,15 @@ WARM = Workload("warm", Question(10, 1), WARM_ROWS, 10, WARM_BATCHES)
 
 
 def engines(question: Question) -> tuple[Engine, ...]:
-    def values(spark: SparkSession, files: Files) -> DataFrame:
+    def source(spark: SparkSession, files: Files) -> DataFrame:
         topic = _topic(files)
         reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", topic["servers"])
-        messages = reader.options(**_reading(topic)).option("subscribe", topic["topic"]).load()
-        return messages.select(F.from_json(F.col("value").cast("string"), VALUE).alias("row")).select("row.*")
+        messages = reader.options(**_reading(topic), **FETCHED).option("subscribe", topic["topic"]).load()
+        return messages.select("value")
+
+    def values(spark: SparkSession, files: Files) -> DataFrame:
+        read = F.from_json(F.col("value").cast("string"), VALUE)
+        return source(spark, files).select(read.alias("row")).select("row.*")
 
     def spark_engine(spark: SparkSession, files: Files) -> DataFrame:
         return spark_answers(values(spark, files), question)
@@ -101,6 +109,7 @@ def engines(question: Question) -> tuple[Engine, ...]:
         Engine("lowwater", ours),
         Engine("spark-memory", spark_engine, MEMORY_STATE),
         Engine("scan", values, writes=False),
+        Engine("source", source, writes=False),
     )
 
 

@@ -253,6 +253,6 @@ def test_windows_over_a_topic_agree_with_sparks_own(spark: SparkSession, kafka: 
     assert report.disagreements == ()
     printed = json.loads(json.dumps(bench.as_json(report)))
     assert {r["engine"]: r["rows"] for r in printed["results"]} == dict.fromkeys(
-        ("lowwater", "spark-memory", "scan"), 2000
+        ("lowwater", "spark-memory", "scan", "source"), 2000
     )
-    assert set(printed["ratios"]) == {"range60/spark-memory", "range60/scan"}
+    assert set(printed["ratios"]) == {"range60/spark-memory", "range60/scan", "range60/source"}

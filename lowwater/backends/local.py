@@ -49,6 +49,7 @@ class LocalFrame:
     full: pa.Schema
     """The columns behind all steps, marks included."""
     steps: tuple[Step, ...] = ()
+    how = ""
 
     @property
     def backend(self) -> LocalBackend:

@@ -62,6 +62,8 @@ class Entry:
     """Whether this entry carries the facts of the input's progress. One entry per input and stage does."""
     steps: tuple[str, ...] = ()
     """The row-wise steps where rows are read, for EXPLAIN."""
+    how: str = ""
+    """How values become columns, for EXPLAIN, if there are several ways."""
 
     @property
     def data(self) -> list[pa.Field]:

@@ -147,6 +147,8 @@ def _read_through_union(plan: Plan, e: Entry | Edge, number: int) -> bool:
 def _entry(plan: Plan, entry: Entry) -> Described:
     i = plan.inputs[entry.input]
     lines = [("progress", progress(i, Ticks(entry.schema.field(i.time).type), plan.closes_by(entry)))]
+    if entry.how:
+        lines.append(("columns", entry.how))
     if entry.ends is not None:
         lines.append(("values", str(entry.ends)))
     facts = {"input": i.name, "progress": i.time, "source": i.source, "closes_by": plan.closes_by(entry)}

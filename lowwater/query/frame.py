@@ -20,6 +20,10 @@ class Frame(Protocol):
     @property
     def backend(self) -> Backend: ...
 
+    @property
+    def how(self) -> str:
+        """How values become columns, in words; empty where there is one way only."""
+
     def with_column(self, name: str, expression: str) -> Frame: ...
 
     def select(self, columns: Sequence[str]) -> Frame: ...

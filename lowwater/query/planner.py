@@ -148,6 +148,7 @@ class Planning:
             ends=found.ends,
             moves=found.moves,
             steps=found.steps,
+            how=found.frame.how,
         )
         return Arrival(entry=entry)
 

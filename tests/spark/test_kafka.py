@@ -296,6 +296,42 @@ def test_avro(spark: SparkSession, kafka: str) -> None:
     assert found.collect()["n"].to_pylist() == [5, 5]
 
 
+def test_values_that_only_from_json_reads_among_plain_ones(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """Two partitions of plain values, with some between them that cannot be read, and others that only Spark reads.
+    The same query with from_json alone is the judge."""
+    create_topic(spark, kafka, "plain", 2)
+    plain = "to_json(struct(timestamp_seconds(id div 40) AS ts, id % 3 AS key, cast(id AS double) AS val))"
+    cases = f"WHEN id = 20 THEN 'no JSON' WHEN id > 150 AND id % 5 = 0 THEN translate({plain}, '\"', '~')"
+    value = f"translate(CASE {cases} WHEN id <> 30 THEN {plain} END, '~', '\\'') AS value"
+    topics.send(spark.range(400).coalesce(1).selectExpr(value, "cast(id % 2 AS int) AS partition"), kafka, "plain")
+
+    def counts(**more: Any) -> Any:
+        windows = opened(spark, kafka, topics="plain", **more).window("1 second").group_by("key", "kafka_source")
+        aggregates = {"total": lw.sum("val"), "last": lw.max("kafka_offset"), "sent": lw.max("kafka_timestamp")}
+        return windows.agg(n=lw.count(), **aggregates)
+
+    def answers(found: DataFrame) -> Counter[Any]:
+        return Counter(found.select("window_start", "key", "kafka_source", "n", "total", "last", "sent").collect())
+
+    judge = counts(streaming=False, parse={"mode": "PERMISSIVE"})
+    assert "from_json, because parse= " in judge.explain()
+    expected = answers(judge.to_spark())
+    assert len(expected) == 10 * 3 * 2
+    ours = counts(streaming=False)
+    assert "read by Arrow from plain JSON" in ours.explain()
+    assert answers(ours.to_spark()) == expected
+    places = {name: str(tmp_path / name) for name in ("checkpoint", "results", "late")}
+    running = counts(maxOffsetsPerTrigger=300).start(**places, shards=2)
+    running.finish(timeout=600)
+    assert (running.metrics().rows, running.metrics().null_rows) == (400, 2)
+    assert answers(spark.read.parquet(places["results"])) == expected
+    late = spark.read.parquet(places["late"]).orderBy("kafka_offset").collect()
+    assert [(row.kafka_source, row.kafka_offset, row.kafka_unread) for row in late] == [
+        ("plain-0", 10, b"no JSON"),
+        ("plain-0", 15, None),
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -33,6 +33,7 @@ class SparkFrame:
     begun: DataFrame | None = None
     """The rows before all steps, if there are steps (read_once.py)."""
     steps: tuple[Step, ...] = ()
+    how: str = ""
 
     @property
     def backend(self) -> SparkBackend:

@@ -72,26 +72,33 @@ _SEQUENCE = 1 << 20
 
 
 class IngestRun:
-    """Ingest of the entries of one frame and one stage, for each of its partitions."""
+    """Ingest of the entries of one frame and one stage, for each of its partitions.
 
-    def __init__(self, plan: Plan, entries: Sequence[int], shards: int, late: bool) -> None:
+    A partition has a second run where some of its rows are ingested `behind` the others."""
+
+    def __init__(self, plan: Plan, entries: Sequence[int], shards: int, late: bool, behind: bool = False) -> None:
         self._plan, self._entries, self._shards, self._late = plan, tuple(entries), shards, late
+        self._behind = behind
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return self.sent(self.read(batches))
 
     def read(self, rows: Iterable[pa.RecordBatch], together: Together | None = None) -> Ingest:
         """The run of this partition, with all its rows."""
-        freeze_modules()
-        home = _partition() % self._shards
-        ingest = Ingest(self._plan, self._entries, self._shards, self._late, home, together)
+        ingest = self.opened(together)
         ingest.read(rows)
         return ingest
+
+    def opened(self, together: Together | None = None) -> Ingest:
+        """The run of this partition, without rows."""
+        freeze_modules()
+        home = _partition() % self._shards
+        return Ingest(self._plan, self._entries, self._shards, self._late, home, together)
 
     def sent(self, ingest: Ingest) -> Iterator[pa.RecordBatch]:
         """The messages of a run."""
         entry = self._plan.entries[self._entries[0]]
-        run = entry.frame << 24 | _partition()
+        run = entry.frame << 24 | self._behind << 23 | _partition()
         yield from batches(addressed(ingest.messages(), entry.stage, run))
 
 

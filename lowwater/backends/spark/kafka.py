@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lowwater.backends.spark.connect import is_connect
-from lowwater.backends.spark.frame import frame
+from lowwater.backends.spark.frame import SparkFrame, frame
+from lowwater.backends.spark.kafka_frame import KafkaFrame, left_to_spark
 from lowwater.backends.spark.message_values import (
     SOURCE,
     Value,
@@ -37,6 +38,9 @@ from lowwater.relation import Relation
 
 SAMPLE = 1_000
 """Messages of a topic that its columns are inferred from."""
+FETCHED = {"kafka.max.partition.fetch.bytes": str(8 << 20), "kafka.max.poll.records": "10000"}
+"""What a consumer asks for at once, unless the options say it: more than Kafka's 1 MB and 500 records. It saves the
+brokers half of their work for messages of 70 bytes, and takes at most so many bytes of each task."""
 _OFFSETS = re.compile("(starting|ending)(offsets|timestamp)", re.IGNORECASE)
 _WHERE = ("subscribe", "assign", "subscribePattern")
 _ADDRESS = "kafka.bootstrap.servers"
@@ -80,10 +84,18 @@ class Topics:
         subscribed = self._option("subscribe")
         return subscribed if subscribed and "," not in subscribed else "kafka"
 
+    @property
+    def only(self) -> str | None:
+        """The topic, if there is one only."""
+        subscribed = [name.strip() for name in (self._option("subscribe") or "").split(",")]
+        return subscribed[0] if len(subscribed) == 1 and subscribed[0] else None
+
     def messages(self, streaming: bool) -> DataFrame:
         reader: Any = self.spark.readStream if streaming else self.spark.read
         try:
-            found: DataFrame = reader.format("kafka").options(**self.options).load()
+            given = {name.lower() for name in self.options}
+            more = {name: value for name, value in FETCHED.items() if name not in given}
+            found: DataFrame = reader.format("kafka").options(**more, **self.options).load()
             found.schema  # noqa: B018  looks the source up, which Spark Connect puts off
         except AnalysisException as error:
             if "Failed to find data source" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
@@ -181,15 +193,20 @@ def messages_of(
     unread: str = "late",
     streaming: bool = True,
     columns: Mapping[str, str] | None = None,
-) -> DataFrame:
+) -> SparkFrame | KafkaFrame:
     """The messages with the columns of their values; with their bytes, if `value` is None."""
     if unread not in ("late", "refuse"):
         raise LowwaterError(f"unread={unread!r} is unknown; use 'late' or 'refuse'.")
     messages = topics.messages(streaming)
     if value is None:
-        return with_columns(messages.select(F.col("value").alias("kafka_value"), *own_columns()), columns or {})
+        return frame(with_columns(messages.select(F.col("value").alias("kafka_value"), *own_columns()), columns or {}))
     reading = reading_of(topics.spark, value, schema, parse or {}, lambda: topics.sample(SAMPLE))
-    return read_rows(messages, reading, progress, unread == "refuse", columns or {})
+    rows = frame(read_rows(messages, reading, progress, unread == "refuse", columns or {}))
+    if isinstance(reading.plain, str):
+        return replace(rows, how=left_to_spark(reading.plain))
+    if columns:
+        return replace(rows, how=left_to_spark("columns= is Spark's"))
+    return KafkaFrame(messages, reading, reading.plain, progress, unread == "refuse", topics.only, rows.schema)
 
 
 def kafka(
@@ -213,7 +230,7 @@ def kafka(
     """The messages of topics as a stream. See `lowwater.kafka`."""
     found = Topics.of(spark, servers, topics, options)
     rows = messages_of(found, value, progress, schema, parse, unread, streaming, columns)
-    return open_stream(frame(rows), name or found.name, progress, disorder, SOURCE, found.partitions(), idle, groups)
+    return open_stream(rows, name or found.name, progress, disorder, SOURCE, found.partitions(), idle, groups)
 
 
 def _no_connector() -> NeedsConfiguration:

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from lowwater.backends.spark.frame import SparkFrame
+from lowwater.backends.spark.plain_json import PlainJson
 from lowwater.backends.spark.quoting import quoted
 from lowwater.backends.spark.versions import json_schema
 from lowwater.errors import LowwaterError, NeedsConfiguration
@@ -44,6 +45,8 @@ class Reading:
     read: Callable[[Column], Column]
     names: Sequence[str]
     failed: Callable[[Column], Column]
+    plain: PlainJson | str
+    """The values that Arrow can read too, or the reason why it can read none."""
 
 
 def own_columns() -> list[Column]:
@@ -59,17 +62,26 @@ def own_columns() -> list[Column]:
 
 
 def read_rows(
-    messages: DataFrame, reading: Reading, progress: str | None, refuse: bool, columns: Mapping[str, str]
+    messages: DataFrame,
+    reading: Reading,
+    progress: str | None,
+    refuse: bool,
+    columns: Mapping[str, str],
+    beside: Sequence[str] = (),
 ) -> DataFrame:
     """Messages with the columns of their values, and further ones in Spark SQL.
 
     What cannot be read has no progress value, whatever column that is. With `refuse` it fails the query.
+
+    Rows that are no messages can come with them: they have values in the columns `beside`, which are null in messages.
     """
     clash = sorted({name.lower() for name in reading.names} & set(OWN))
     if clash:
         raise LowwaterError(f"The value has a column {clash[0]!r}, which is Kafka's own here; rename it in the value.")
-    rows = messages.select(F.col("value").alias(_BYTES), *own_columns(), reading.read(F.col("value")).alias(_READ))
-    rows = rows.withColumn(_WRONG, F.coalesce(reading.failed(F.col(_READ)), F.lit(True)))
+    value = F.col("value")
+    rows = messages.select(value.alias(_BYTES), *own_columns(), reading.read(value).alias(_READ), *beside)
+    is_message = reduce(Column.__and__, (F.col(name).isNull() for name in beside), F.lit(True))
+    rows = rows.withColumn(_WRONG, is_message & F.coalesce(reading.failed(F.col(_READ)), F.lit(True)))
     instead: Column = F.lit(None)
     if refuse:
         place = F.concat(F.lit("The value at offset "), "kafka_offset", F.lit(" of partition "), SOURCE)
@@ -77,7 +89,7 @@ def read_rows(
     rows = rows.withColumn(_READ, F.when(F.col(_WRONG), instead).otherwise(F.col(_READ)))
     fields = [F.col(_READ).getField(name).alias(name) for name in reading.names]
     unread = F.when(F.col(_WRONG), F.col(_BYTES)).alias(UNREAD)
-    rows = with_columns(rows.select(*fields, *OWN[:-1], unread, _WRONG), columns)
+    rows = with_columns(rows.select(*fields, *OWN[:-1], unread, *beside, _WRONG), columns)
     progressing = next((name for name in rows.columns if name.lower() == (progress or "").lower()), None)
     if progressing is not None:
         given = F.col(quoted(progressing))
@@ -98,13 +110,13 @@ def reading_of(
     if value == "avro":
         return _avro(spark, schema, parse)
     if value == "json":
-        return _json(_struct(spark, schema) if schema is not None else _inferred(spark, sample()), parse)
+        return _json(spark, _struct(spark, schema) if schema is not None else _inferred(spark, sample()), parse)
     if schema is not None:
         raise LowwaterError("schema= is for value='json' and value='avro'; value= is a schema itself here.")
-    return _json(_struct(spark, value), parse)
+    return _json(spark, _struct(spark, value), parse)
 
 
-def _json(fields: StructType, parse: Mapping[str, str]) -> Reading:
+def _json(spark: SparkSession, fields: StructType, parse: Mapping[str, str]) -> Reading:
     """By from_json, which fills a field of its own where a value, or a part of it, does not fit the schema."""
     whole = StructType([*fields.fields]).add(_CORRUPT, StringType())
     options = {"mode": "PERMISSIVE", **parse, "columnNameOfCorruptRecord": _CORRUPT}
@@ -112,7 +124,16 @@ def _json(fields: StructType, parse: Mapping[str, str]) -> Reading:
         lambda bytes: F.from_json(bytes.cast("string"), whole, options),
         fields.names,
         lambda read: read.isNull() | read.getField(_CORRUPT).isNotNull(),
+        _plain(spark, fields, parse),
     )
+
+
+def _plain(spark: SparkSession, fields: StructType, parse: Mapping[str, str]) -> PlainJson | str:
+    if parse:
+        return "parse= changes how values are read"
+    if (spark.conf.get("spark.sql.legacy.timeParserPolicy") or "").upper() == "LEGACY":
+        return "spark.sql.legacy.timeParserPolicy is LEGACY"
+    return PlainJson.of(fields, spark.conf.get("spark.sql.session.timeZone") == "UTC")
 
 
 def _avro(spark: SparkSession, schema: Any, parse: Mapping[str, str]) -> Reading:
@@ -141,7 +162,7 @@ def _avro(spark: SparkSession, schema: Any, parse: Mapping[str, str]) -> Reading
     def failed(read: Column) -> Column:
         return read.isNull() | reduce(Column.__and__, (read.getField(name).isNull() for name in type.names))
 
-    return Reading(read, type.names, failed)
+    return Reading(read, type.names, failed, "they are Avro")
 
 
 def _struct(spark: SparkSession, schema: Any) -> StructType:

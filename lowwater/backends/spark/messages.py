@@ -70,6 +70,20 @@ class Packet:
     part: int = 0
     parts: int = 1
 
+    def values(self) -> dict[str, object]:
+        """Its columns."""
+        return {
+            "stage": self.stage,
+            "shard": self.shard,
+            "run": self.run,
+            "kind": self.kind,
+            "part": self.part,
+            "parts": self.parts,
+            "blob": self.blob,
+            "operator": self.operator,
+            **self.numbers,
+        }
+
     def pieces(self) -> Iterator[Packet]:
         """The rows that carry it."""
         n = -(-len(self.blob) // PIECE)
@@ -107,7 +121,7 @@ def frames(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
     for some in _bundled(packets):
         columns: dict[str, list[object]] = {name: [] for name in SCHEMA.names}
         for packet in some:
-            for name, value in _values(packet).items():
+            for name, value in packet.values().items():
                 columns[name].append(value)
         yield pd.DataFrame(columns)
 
@@ -115,23 +129,9 @@ def frames(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
 def batches(packets: Iterable[Packet]) -> Iterator[pa.RecordBatch]:
     """Packets as record batches."""
     for some in _bundled(packets):
-        rows = [_values(packet) for packet in some]
+        rows = [packet.values() for packet in some]
         columns = {name: [row[name] for row in rows] for name in SCHEMA.names}
         yield pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
-
-
-def _values(packet: Packet) -> dict[str, object]:
-    return {
-        "stage": packet.stage,
-        "shard": packet.shard,
-        "run": packet.run,
-        "kind": packet.kind,
-        "part": packet.part,
-        "parts": packet.parts,
-        "blob": packet.blob,
-        "operator": packet.operator,
-        **packet.numbers,
-    }
 
 
 def _bundled(packets: Iterable[Packet]) -> Iterator[list[Packet]]:

@@ -58,7 +58,7 @@ def _kafka(spark: SparkSession, declared: Declaration, streaming: bool) -> Relat
     rows = messages_of(topics, value, declared.progress.lower(), unread=unread or "late", streaming=streaming)
     if declared.source is None:
         declared = replace(declared, source=SOURCE, sources=declared.sources or topics.partitions())
-    return declared.relation(frame(rows))
+    return declared.relation(rows)
 
 
 def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFrame:

@@ -51,6 +51,7 @@ class ParquetFrame:
     options: dict[str, str] = field(default_factory=dict)
     given: pa.Schema | None = None
     """All columns, if some were selected."""
+    how = ""
 
     @property
     def streaming(self) -> bool:

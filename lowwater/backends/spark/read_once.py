@@ -10,7 +10,7 @@ micro-batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +24,7 @@ from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.quoting import quoted
 from lowwater.model.columns import KEEP
 from lowwater.operators.rowwise import RowFunction, mapped_where
+from lowwater.runtime.ingest import Ingest
 
 if TYPE_CHECKING:
     from lowwater.backends.spark.frame import SparkFrame
@@ -143,19 +144,38 @@ class ReadOnce:
 
 
 class IngestRuns:
-    """Ingest of the same rows by several readings."""
+    """Ingest of the same rows by several readings, each with its own names of their columns."""
 
-    def __init__(self, runs: Sequence[IngestRun], columns: Sequence[dict[str, str]]) -> None:
+    def __init__(self, runs: Sequence[IngestRun], columns: Sequence[Mapping[str, str]]) -> None:
         self._runs, self._columns = tuple(runs), tuple(columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        ingests = [run.read(()) for run in self._runs]
+        ingests = self.opened()
+        ingests.read(batches)
+        yield from self.sent(ingests)
+
+    def opened(self) -> Ingests:
+        """The runs of this partition, without rows."""
+        return Ingests([run.opened() for run in self._runs], self._columns)
+
+    def sent(self, ingests: Ingests) -> Iterator[pa.RecordBatch]:
+        """The messages of all runs."""
+        for run, ingest in zip(self._runs, ingests.each, strict=True):
+            yield from run.sent(ingest)
+
+
+@dataclass(frozen=True)
+class Ingests:
+    """One run of each reading."""
+
+    each: Sequence[Ingest]
+    columns: Sequence[Mapping[str, str]]
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
-            for ingest, columns in zip(ingests, self._columns, strict=True):
+            for ingest, columns in zip(self.each, self.columns, strict=True):
                 own = [batch.column(name) for name in columns.values()]
                 ingest.read([pa.RecordBatch.from_arrays(own, list(columns))])
-        for run, ingest in zip(self._runs, ingests, strict=True):
-            yield from run.sent(ingest)
 
 
 def _column(name: str) -> Column:
