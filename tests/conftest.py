@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid} needs Spark: name its file in WITH_SPARK of tests/conftest.py.")
     places = {file: place for place, file in enumerate(FIRST)}
     items.sort(key=lambda item: (not needs_spark(files[item]), places.get(files[item], len(FIRST))))
+
+
+def pytest_collection_finish() -> None:
+    """Tests and their modules stay as long as the process: garbage collections leave them out from here on."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

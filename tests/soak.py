@@ -17,6 +17,12 @@ def examples(often: int) -> settings:
     return settings(max_examples=often * (10 if SOAKING else 1))
 
 
+def only_soaking(test: Any) -> Any:
+    """A test that other tests represent: it runs under `make soak` alone."""
+    skip = pytest.mark.skipif(not SOAKING, reason="runs under `make soak`")
+    return pytest.mark.soak(skip(test))
+
+
 def sampled(cases: Sequence[Any], often: int | Iterable[Any]) -> list[Any]:
     """Parameters of a test: the first so many cases, or those named, run always; all of them under `make soak`."""
     always = set(cases[:often]) if isinstance(often, int) else set(often)

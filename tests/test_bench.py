@@ -1,4 +1,7 @@
-"""The benchmarks at a tiny size: engines agree, and disagreement is seen (`sliding` is in test_cli.py)."""
+"""The benchmarks at a tiny size: engines agree, and disagreement is seen (`sliding` is in test_cli.py).
+
+Windows, joins, plans and topics run always, each with Spark's own engines beside ours; the others under `make soak`.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from benchmarks.agreement import digest, read, times, unlike_digests
 from benchmarks.rounds import Result
 from lowwater import generate
 from lowwater.backends.spark.demo import Files
+from tests.soak import only_soaking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,6 +173,7 @@ def test_the_program_by_hand_answers_equal_times_once_and_keys_that_fell_silent(
     assert np.allclose(answers.column("total").to_numpy(), [part.sum() for part in inside], rtol=1e-9, atol=1e-9)
 
 
+@only_soaking
 @pytest.mark.spark
 def test_slide_by_tuple_agrees_with_spark_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     report = slide_by_tuple.run(spark, rounds=1, rows=2000, batches=2, warm=False)
@@ -184,6 +189,7 @@ def test_slide_by_tuple_agrees_with_spark_by_hand(spark: SparkSession, tmp_path:
     Console(quiet=True).print(bench.as_table(report))
 
 
+@only_soaking
 @pytest.mark.spark
 def test_slow_and_eager_flush_agree(spark: SparkSession, tmp_path: Path) -> None:
     report = flush.run(spark, rounds=1, workload=flush.Workload(rows=500, batches=2, windows=3), warm=False)
@@ -232,6 +238,7 @@ def test_plans_agree_with_the_batch_computation(spark: SparkSession, tmp_path: P
     Console(quiet=True).print(bench.as_table(report))
 
 
+@only_soaking
 @pytest.mark.spark
 def test_four_sensors_agree_with_three_joins_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     small = oblivious.WORKLOADS[0].capped(8000)

@@ -19,8 +19,9 @@ PLACE = Path(sys.prefix) / "quick-spark"
 HOME = PLACE / "home"
 CLASSES = PLACE / "classes.jsa"
 
-# The first of Java's two compilers only: JVMs that live for minutes would spend half of their time in the second.
-_OPTIONS = "-XX:TieredStopAtLevel=1"
+# The first of Java's two compilers only: JVMs that live for minutes would spend half of their time in the second. Java
+# then gives compiled code so little room that it soon throws some out all the time and compiles it again.
+_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 
 
 def options() -> str:

@@ -39,14 +39,14 @@ def connect_server(place: Path, master: str = "local[2]", **settings: str) -> It
     Spark waits ten seconds for the worker of foreachBatch, which imports most of PySpark: from the zip file that can be
     too short on a busy machine.
     """
-    from tests.spark.small import CHEAP_FILES, SETTINGS
+    from tests.spark.small import CHEAP, SETTINGS
 
     port = free_port()
     own = {
         "spark.master": master,
         "spark.connect.grpc.binding.port": str(port),
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.sql.streaming.checkpointFileManagerClass": CHEAP_FILES,
+        **CHEAP,
         "spark.sql.warehouse.dir": str(place / "warehouse"),
     }
     command = [f"{quick.home()}/bin/spark-submit", "--driver-memory", "2g"]

@@ -22,11 +22,18 @@ SETTINGS = {
     "spark.executor.memory": "1g",
 }
 
-_PACKAGE = "streaming" if pyspark.__version__.startswith("4.0.") else "streaming.checkpointing"
-CHEAP_FILES = f"org.apache.spark.sql.execution.{_PACKAGE}.FileSystemBasedCheckpointFileManager"
-"""Writes checkpoints without starting a process (`readlink`) for each file, as Spark's own choice for local disks does.
+_PACKAGE = "org.apache.spark.sql.execution.streaming"
+if not pyspark.__version__.startswith("4.0."):
+    _PACKAGE += ".checkpointing"
+CHEAP = {
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_PACKAGE}.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "50ms",
+}
+"""Writes checkpoints without starting a process (`readlink`) for each file, as Spark's own choice for local disks does,
+and without a second file with the checksum of each; and a query that waits for rows looks for them less often.
 
-It saves 16 % of the CPU time of tests/spark/test_composed.py.
+The first saves 16 % of the CPU time of tests/spark/test_composed.py, the others 9 % of that of Java there.
 """
 
 WITH_DELTA = find_spec("delta") is not None and DELTA.there
@@ -58,7 +65,7 @@ def session(master: str = "local[2]", memory: str = "3g", killed: bool = False, 
     builder = SparkSession.builder.master(master).appName("lowwater-tests").config("spark.driver.memory", memory)
     settings = SETTINGS | with_jars() | {"spark.executor.extraJavaOptions": options()}
     if not killed:
-        settings["spark.sql.streaming.checkpointFileManagerClass"] = CHEAP_FILES
+        settings |= CHEAP
     for name, value in (settings | more).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

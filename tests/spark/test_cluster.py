@@ -19,7 +19,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.soak import SOAKING
+from tests.soak import only_soaking
 from tests.spark.answers import as_answer, assert_same, batch_answer, parts, rows, write_part
 from tests.spark.server import ROOT, environment, free_port
 
@@ -103,8 +103,7 @@ def run(tmp_path: Path, master: str, victim: str = "") -> dict[str, Any]:
     return report
 
 
-@pytest.mark.soak
-@pytest.mark.skipif(not SOAKING, reason="runs under `make soak`")
+@only_soaking
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds executors through /proc")
 def test_an_executor_killed_in_the_middle_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     run(tmp_path, "local-cluster[2,1,2048]")

@@ -99,10 +99,11 @@ def test_batches_are_gathered_in_order_and_times_restored_without_a_copy() -> No
 
 def test_a_worker_leaves_its_modules_out_of_garbage_collections(spark: SparkSession) -> None:
     rows = spark.sql("SELECT explode(sequence(1, 40)) AS ts, 1 AS v")
+    here = gc.get_freeze_count()
     frozen = lw.holistic("v", lambda values: gc.get_freeze_count(), pa.int64(), name="frozen")
     counts = lw.stream(rows, progress="ts", disorder=0).window(range=10).agg(n=frozen).collect().column("n").to_pylist()
     assert min(counts) > 10_000
-    assert gc.get_freeze_count() == 0  # this process is no worker
+    assert gc.get_freeze_count() == here  # this process is no worker
 
 
 # -- settings -------------------------------------------------------------------------------------------------------

@@ -43,7 +43,6 @@ def test_a_query_as_a_stream_equals_its_definition(name: str, tmp_path: Path, sp
     query = bound.relation.start(
         checkpoint=str(tmp_path / "checkpoint"),
         results=str(tmp_path / "results"),
-        trigger={"availableNow": True},
         shards=2,
     )
     query.finish()
@@ -65,7 +64,6 @@ def test_ordered_results_come_in_order_over_all_micro_batches(tmp_path: Path, sp
     query = bound.relation.start(
         checkpoint=str(tmp_path / "checkpoint"),
         results=lambda rows, batch: came.extend((row.window_end, row.key, row.n) for row in rows.collect()),
-        trigger={"availableNow": True},
         shards=3,
     )
     query.finish()
@@ -104,7 +102,6 @@ def test_results_go_to_the_sink_of_the_file(format: str, tmp_path: Path, spark: 
         checkpoint=str(tmp_path / "checkpoint"),
         results=destination(spark, "counts", bound.results, print),
         late=destination(spark, "late", bound.late, print),
-        trigger={"availableNow": True},
     )
     query.finish()
     found = {

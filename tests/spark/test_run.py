@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from lowwater.shell.running import signalled
 from tests.language_runs import defined, query_of
+from tests.soak import sampled
 from tests.tree_oracle import unlike
 
 pytestmark = pytest.mark.spark
@@ -89,22 +91,50 @@ def assert_complete_once(file: Path) -> None:
         assert unlike(answers(tmp_path / f"out{number}", judge), judge) == ""
 
 
-def test_killed_and_run_again_gives_the_complete_answer_once(file: Path, tmp_path: Path) -> None:
+PAIRS = [
+    ("apart", signal.SIGTERM),
+    ("together", signal.SIGINT),
+    ("apart", signal.SIGINT),
+    ("together", signal.SIGTERM),
+]
+
+
+@pytest.mark.parametrize(
+    ("file", "by"),
+    [pytest.param(*one.values[0], marks=one.marks) for one in sampled(PAIRS, 2)],
+    indirect=["file"],
+)
+def test_killed_ended_by_a_signal_and_run_again_gives_the_complete_answer_once(
+    by: signal.Signals, file: Path, tmp_path: Path
+) -> None:
+    """One checkpoint through four runs: killed, ended in good order, run to the end, and asked once more."""
     arguments = ["run", str(file), "--checkpoint", str(tmp_path / "state")]
     running = child(*arguments)
     until(running, 100)
     os.killpg(running.pid, signal.SIGKILL)
     running.wait()
     again = child(*arguments)
+    until(again, 100)
+    again.send_signal(by)
     said, _ = again.communicate()
     assert again.returncode == 0, said
-    assert_complete_once(file)
-    third = child(*arguments)
-    said, _ = third.communicate()
-    assert (third.returncode, said.count("finished already")) == (0, 2), said
+    assert "Traceback" not in said
+    for finished in (0, 2):
+        more = child(*arguments)
+        said, _ = more.communicate()
+        assert (more.returncode, said.count("finished already")) == (0, finished), said
+        assert_complete_once(file)
     checkpoints = {one.name for one in (tmp_path / "state").iterdir()}
     assert checkpoints == ({"query1-together"} if file.stem == "together" else {"query1", "query2"})
-    assert_complete_once(file)
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_either_signal_asks_for_the_end_and_means_afterwards_what_it_meant(by: signal.Signals) -> None:
+    before = signal.getsignal(by)
+    with signalled() as asked:
+        signal.raise_signal(by)
+        assert asked.is_set()
+    assert signal.getsignal(by) is before
 
 
 def test_a_query_that_fails_is_one_sentence_without_a_trace(tmp_path: Path) -> None:
@@ -115,18 +145,3 @@ def test_a_query_that_fails_is_one_sentence_without_a_trace(tmp_path: Path) -> N
     assert running.returncode == 2, said
     (line,) = said.strip().splitlines()
     assert line.startswith("query1 has failed: ArithmeticException: [DIVIDE_BY_ZERO] Division by zero.")
-
-
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_cleanly_and_the_next_run_goes_on(by: signal.Signals, file: Path, tmp_path: Path) -> None:
-    arguments = ["run", str(file), "--checkpoint", str(tmp_path / "state")]
-    running = child(*arguments)
-    until(running, 100)
-    running.send_signal(by)
-    said, _ = running.communicate()
-    assert running.returncode == 0, said
-    assert "Traceback" not in said
-    again = child(*arguments)
-    said, _ = again.communicate()
-    assert again.returncode == 0, said
-    assert_complete_once(file)
