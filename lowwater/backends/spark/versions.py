@@ -24,10 +24,9 @@ from pyspark.sql.types import StructType
 from pyspark.util import PythonEvalType
 
 from lowwater.backends.spark.connect import is_connect
+from lowwater.backends.spark.oldest import refuse_older
 from lowwater.errors import NeedsConfiguration
 from lowwater.extras import needs
-
-OLDEST = (4, 0)
 
 ByShard = Callable[[tuple[pa.Scalar, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -41,21 +40,6 @@ def check(spark: SparkSession) -> None:
     refuse_older(str(spark.version))
     with needs("A streaming query on Spark"):
         refuse_protobuf(lambda: __import__("pyspark.sql.streaming.proto.StateMessage_pb2"))
-
-
-def refuse_older(version: str) -> None:
-    """Refuses a Spark without transformWithState.
-
-    >>> refuse_older("4.0.0"), refuse_older("4.1.0.dev1"), refuse_older("10.2")
-    (None, None, None)
-    >>> refuse_older("3.5.9")
-    Traceback (most recent call last):
-    lowwater.errors.NeedsConfiguration: This session runs Spark 3.5.9; lowwater needs Spark 4.0 or newer.
-    """
-    major, minor, *_ = version.split(".")
-    if (int(major), int(minor)) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise NeedsConfiguration(f"This session runs Spark {version}; lowwater needs Spark {oldest} or newer.")
 
 
 def refuse_protobuf(imported: Callable[[], object]) -> None:
