@@ -82,7 +82,23 @@ def test_columns_of_json_on_connect_before_4_2_are_refused_with_the_version(monk
 def test_a_session_of_spark_3_is_refused() -> None:
     old: Any = SimpleNamespace(version="3.5.9")
     with pytest.raises(NeedsConfiguration, match=r"This is Spark 3\.5\.9; lowwater needs Spark 4\.0 or newer"):
-        versions.check(old)
+        versions.check(old, streaming=False)
+
+
+def test_streams_on_connect_before_4_1_are_refused_with_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the client is too old or the server."""
+    old: Any = SimpleNamespace(version="4.0.5")
+    versions.check(old, streaming=True)
+    monkeypatch.setattr(versions, "is_connect", lambda spark: True)
+    versions.check(old, streaming=False)
+    new: Any = SimpleNamespace(version="4.1.0.dev1")
+    versions.check(new, streaming=True)
+    sentence = r"on Spark Connect needs Spark 4\.1 or newer, and this is Spark 4\.0\.5; use a classic session"
+    with pytest.raises(NeedsConfiguration, match=sentence):
+        versions.check(old, streaming=True)
+    monkeypatch.setattr(versions.pyspark, "__version__", "4.0.5")
+    with pytest.raises(NeedsConfiguration, match=sentence):
+        versions.check(new, streaming=True)
 
 
 OLD = """

@@ -24,6 +24,15 @@ def installed() -> str | None:
         return None
 
 
+def minor_of(version: str) -> tuple[int, int]:
+    """
+    >>> minor_of("4.1.0.dev1") < minor_of("10.2")
+    True
+    """
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
+
+
 def refuse_older(version: str | None) -> None:
     """Refuses a Spark without transformWithState.
 
@@ -35,7 +44,6 @@ def refuse_older(version: str | None) -> None:
     """
     if version is None:
         return
-    major, minor, *_ = version.split(".")
-    if (int(major), int(minor)) < OLDEST:
+    if minor_of(version) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise NeedsConfiguration(f"This is Spark {version}; lowwater needs Spark {oldest} or newer.")
