@@ -159,7 +159,7 @@ class Database:
             text = hidden(str(getattr(error, "java_exception", error)).splitlines()[0], to)
             raise NeedsConfiguration(
                 f"The database of to_jdbc() cannot be reached ({text}); its driver must be in spark.jars or "
-                "spark.jars.packages, and user= and password= must be right."
+                "spark.jars.packages, with its class in driver=, and user= and password= must be right."
             ) from error
 
     def __enter__(self) -> Database:
