@@ -147,7 +147,8 @@ def kafka(
     streaming  False for all messages that are there now, as a table
 
     All other options are those of Spark's source: startingOffsets, maxOffsetsPerTrigger, kafka.security.protocol. Every
-    message also has kafka_source, kafka_topic, kafka_partition, kafka_offset, kafka_timestamp and kafka_key.
+    message also has kafka_source, kafka_topic, kafka_partition, kafka_offset, kafka_timestamp and kafka_key; with
+    includeHeaders=True, kafka_headers.
     """
     from lowwater.backends.spark.kafka import kafka as messages
 

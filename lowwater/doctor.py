@@ -189,9 +189,9 @@ def _memory() -> Iterator[Finding]:
 
 def _spark() -> Iterator[Finding]:
     """Starts a session and runs one small query."""
-    from lowwater.backends.spark import launch
-
     try:
+        from lowwater.backends.spark import launch
+
         with launch.session(name="lowwater-doctor") as spark:
             rows = spark.createDataFrame([(i, i % 3) for i in range(30)], "ts long, key long")
             windows = lowwater.stream(rows, name="rows", progress="ts", disorder=0).window(range=10).group_by("key")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, get_type_hints
@@ -79,8 +81,46 @@ def test_columns_of_json_on_connect_before_4_2_are_refused_with_the_version(monk
 
 def test_a_session_of_spark_3_is_refused() -> None:
     old: Any = SimpleNamespace(version="3.5.9")
-    with pytest.raises(NeedsConfiguration, match=r"runs Spark 3\.5\.9; lowwater needs Spark 4\.0 or newer"):
-        versions.check(old)
+    with pytest.raises(NeedsConfiguration, match=r"This is Spark 3\.5\.9; lowwater needs Spark 4\.0 or newer"):
+        versions.check(old, streaming=False)
+
+
+def test_streams_on_connect_before_4_1_are_refused_with_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the client is too old or the server."""
+    old: Any = SimpleNamespace(version="4.0.5")
+    versions.check(old, streaming=True)
+    monkeypatch.setattr(versions, "is_connect", lambda spark: True)
+    versions.check(old, streaming=False)
+    new: Any = SimpleNamespace(version="4.1.0.dev1")
+    versions.check(new, streaming=True)
+    sentence = r"on Spark Connect needs Spark 4\.1 or newer, and this is Spark 4\.0\.5; use a classic session"
+    with pytest.raises(NeedsConfiguration, match=sentence):
+        versions.check(old, streaming=True)
+    monkeypatch.setattr(versions.pyspark, "__version__", "4.0.5")
+    with pytest.raises(NeedsConfiguration, match=sentence):
+        versions.check(new, streaming=True)
+
+
+OLD = """
+import sys
+from types import ModuleType
+
+sys.modules["pyspark"] = ModuleType("pyspark")
+sys.modules["pyspark"].__version__ = "3.5.9"
+import lowwater as lw
+
+for act in (lambda: lw.stream(type("DataFrame", (), {"__module__": "pyspark.sql"})()), lambda: lw.to_delta("t")):
+    try:
+        act()
+    except lw.LowwaterError as error:
+        print(error)
+"""
+"""A PySpark of which nothing else can be imported."""
+
+
+def test_an_old_pyspark_is_refused_before_a_module_that_it_lacks_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", OLD], capture_output=True, text=True)
+    assert done.stdout == "This is Spark 3.5.9; lowwater needs Spark 4.0 or newer.\n" * 2, done.stderr
 
 
 def test_a_protobuf_of_another_version_is_refused_and_a_vendors_place_is_not() -> None:

@@ -234,6 +234,25 @@ def test_a_repeated_message_has_the_same_id_and_no_other_one_has_it(spark: Spark
     assert (message.key, message.value) == ('{"k":null}', '{"k":null,"n":2}')
 
 
+def test_secrets_of_outputs_are_not_shown(spark: SparkSession, tmp_path: Path) -> None:
+    hidden = {
+        "jdbc:postgresql://h/d?user=u&password=s3cret&ssl=true": {},
+        "jdbc:sqlserver://h;user=u;password=s3cret;encrypt=true": {},
+        "jdbc:oracle:thin:u/s3cret@//h:1521/d": {},
+        "jdbc:mysql://u:s3cret@h/d": {},
+        "jdbc:postgresql://h/d": {"user": "u", "password": "s3cret"},
+        f"jdbc:sqlite:{tmp_path}/absent/s3cret.db?password=s3cret": {"driver": "org.sqlite.JDBC"},
+    }
+    for url, options in hidden.items():
+        output = lw.to_jdbc(url, "counts", **options)
+        assert "s3cret" not in repr(output)
+        with pytest.raises(lw.LowwaterError, match=r"The database of to_jdbc\(\) cannot be reached") as refused:
+            output.check(spark)
+        assert "s3cret" not in str(refused.value)
+    assert "s3cret" not in repr(lw.to_delta("abfss://c@a.net/t", **{"fs.azure.account.key.a.net": "s3cret"}))
+    assert "s3cret" not in repr(lw.to_kafka("h:9092", "t", **{"kafka.sasl.jaas.config": "s3cret"}))
+
+
 def test_refusals(spark: SparkSession, place: Path, tmp_path: Path) -> None:
     def start(results: Any) -> None:
         query(spark, place).start(checkpoint=str(tmp_path / "checkpoint"), results=results)

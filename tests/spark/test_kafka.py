@@ -266,6 +266,76 @@ def test_a_topic_that_is_still_written_is_finished(spark: SparkSession, kafka: s
     assert running.metrics().late_rows == 0
 
 
+def test_headers_are_a_column_where_spark_is_asked_for_them(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    create_topic(spark, kafka, "headed", 1)
+    header = "array(struct('trace' AS key, cast(string(id) AS binary) AS value)) AS headers"
+    good = "to_json(struct(timestamp_seconds(id) AS ts)) AS value"
+    topics.send(spark.range(3).coalesce(1).selectExpr(good, header), kafka, "headed")
+    topics.send(spark.createDataFrame([("no JSON",)], "value string"), kafka, "headed")
+    options = {"topics": "headed", "progress": "ts", "disorder": "1 second", "startingOffsets": "earliest"}
+    plain = lw.kafka(spark, servers=kafka, value="ts TIMESTAMP", **options)
+    assert "kafka_headers" not in plain.schema.names
+    stream = lw.kafka(spark, servers=kafka, value="ts TIMESTAMP", includeHeaders=True, **options)
+    traced = stream.with_column("trace", "string(kafka_headers[0].value)")
+    places = {name: str(tmp_path / name) for name in ("checkpoint", "results", "late")}
+    traced.window("1 minute").group_by("trace").agg(n=lw.count()).start(**places, shards=2).finish(timeout=600)
+    assert sorted(row.trace for row in spark.read.parquet(places["results"]).collect()) == ["0", "1", "2"]
+    (late,) = spark.read.parquet(places["late"]).collect()
+    assert (late.kafka_headers, bytes(late.kafka_unread)) == (None, b"no JSON")
+    raw = lw.kafka(
+        spark,
+        servers=kafka,
+        streaming=False,
+        includeHeaders=True,
+        **(options | {"progress": "kafka_offset", "disorder": 0}),
+    )
+    assert raw.schema.names[-1] == "kafka_headers"
+
+
+EVERY = {
+    "startingTimestamp": 1,
+    "startingOffsetsByTimestampStrategy": "latest",
+    "failOnDataLoss": False,
+    "kafkaConsumer.pollTimeoutMs": 60_000,
+    "fetchOffset.numRetries": 2,
+    "fetchOffset.retryIntervalMs": 5,
+    "minOffsetsPerTrigger": 1,
+    "maxOffsetsPerTrigger": 7,
+    "maxTriggerDelay": "1s",
+    "minPartitions": 12,
+    "groupIdPrefix": "lowwater-tests",
+    "kafka.group.id": "lowwater-tests",
+    "kafka.client.id": "lowwater-tests",
+    "includeHeaders": True,
+    "startingOffsets": None,
+}
+"""Options of Spark's source. minPartitions cuts each partition of Kafka into several tasks."""
+
+
+def test_options_of_sparks_source_pass_through(spark: SparkSession, mixed: str, tmp_path: Path) -> None:
+    counts = []
+    for number, more in enumerate(
+        ({}, EVERY, {"topics": None, "assign": {"mixed": [0, 1]}}, {"subscribePattern": "mix.*", "topics": None})
+    ):
+        options = {"topics": "mixed", "startingOffsets": "earliest", "disorder": lw.ordered(), **more}
+        stream = lw.kafka(spark, servers=mixed, value=VALUE, progress="ts", **options)
+        places = {"checkpoint": str(tmp_path / f"checkpoint-{number}"), "results": str(tmp_path / f"out-{number}")}
+        running = stream.window("5 seconds").group_by("key").agg(n=lw.count()).start(**places, shards=2)
+        running.finish(timeout=600)
+        assert (running.metrics().rows, running.metrics().late_rows) == (26, 0), more
+        counts.append(Counter((row.wid, row.key, row.n) for row in spark.read.parquet(places["results"]).collect()))
+    assert counts[0]
+    assert all(found == counts[0] for found in counts)
+    ends = {
+        "topics": None,
+        "assign": {"mixed": [0]},
+        "endingOffsets": {"mixed": {0: 4}},
+        "startingOffsets": {"mixed": {"0": 1}},
+    }
+    some = lw.kafka(spark, servers=mixed, value=VALUE, progress="ts", disorder="1 hour", streaming=False, **ends)
+    assert sum(some.window("1 day").agg(n=lw.count()).collect()["n"].to_pylist()) == 3
+
+
 def test_the_language_reads_topics(spark: SparkSession, mixed: str) -> None:
     text = f"""
         CREATE STREAM Mixed (ts TIMESTAMP, key BIGINT, val DOUBLE) PROGRESS ts DISORDER 1 SECOND

@@ -1,0 +1,5 @@
+"""Queries on Spark."""
+
+from lowwater.backends.spark.oldest import installed, refuse_older
+
+refuse_older(installed())

@@ -42,7 +42,10 @@ def call_text(column: Column, spark: SparkSession) -> str:
     """The call that a Column is, such as sum(n), before Spark has analysed it."""
     given: Any = column
     if is_connect(spark):
-        return written(_tree(column, spark)) or str(column)
+        tree = _tree(column, spark)
+        if tree.WhichOneof("expr_type") == "expression_string":  # the whole text: no parentheses around it
+            return str(tree.expression_string.expression)
+        return written(tree) or str(column)
     return str(given._jc.toString())
 
 

@@ -22,7 +22,7 @@ class Delta(Destination):
 
     path: str | None
     table: str | None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # keys of a store may be among them
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.table is None):

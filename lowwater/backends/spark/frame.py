@@ -122,7 +122,7 @@ def analysed(make: Callable[[], DataFrame], expression: str) -> DataFrame:
 
 def frame(df: DataFrame, sample: pa.Table | None = None) -> SparkFrame:
     """A frame of a batch or streaming DataFrame. `sample` are its first rows, if they are known."""
-    check(df.sparkSession)
+    check(df.sparkSession, df.isStreaming)
     if KEEP in df.columns:
         raise LowwaterError(f"The DataFrame has a column {KEEP!r}, which lowwater uses itself; rename it.")
     return SparkFrame(df, sample=sample)

@@ -25,16 +25,20 @@ from pyspark.sql import DataFrame, SparkSession
 from lowwater.backends.spark.connect import refuse_connect
 from lowwater.backends.spark.outputs import Destination, Output, Plain
 from lowwater.errors import LowwaterError, NeedsConfiguration
+from lowwater.language.secrets import is_secret
 
 LOG = "lowwater_batches"
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*")
+_NAMED = re.compile(r"([\w.-]+)=([^&;?]+)")
+_LOGIN = re.compile(r"[/:]([^/:@]+)@")
+"""Of user:password@host, or of user/password@ as Oracle writes it."""
 
 
 @dataclass(frozen=True)
 class Jdbc(Destination):
     """A table of a database. `key` are the columns by which rows replace others."""
 
-    url: str
+    url: str = field(repr=False)  # a password may be in it
     table: str
     key: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -125,6 +129,19 @@ class JdbcOutput(Plain):
                 )
 
 
+def hidden(text: str, to: Jdbc) -> str:
+    """A text without the secrets of the options and of the URL: a driver may show them where it fails.
+
+    >>> hidden("no route to db?password=abc", Jdbc("jdbc:mysql://me:xyz@db?password=abc", "t"))
+    'no route to db?password=***'
+    """
+    named = [(name, str(value)) for name, value in to.options.items()] + _NAMED.findall(to.url)
+    secrets = [value for name, value in named if is_secret(name)] + _LOGIN.findall(to.url)
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
 class Database:
     """A connection from the driver, by the driver of the database that Spark finds."""
 
@@ -139,10 +156,10 @@ class Database:
             given = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(settings)
             self._connection = self._dialect.createConnectionFactory(given).apply(-1)
         except Exception as error:  # whatever a driver raises
-            text = str(getattr(error, "java_exception", error)).splitlines()[0]
+            text = hidden(str(getattr(error, "java_exception", error)).splitlines()[0], to)
             raise NeedsConfiguration(
                 f"The database of to_jdbc() cannot be reached ({text}); its driver must be in spark.jars or "
-                "spark.jars.packages, and user= and password= must be right."
+                "spark.jars.packages, with its class in driver=, and user= and password= must be right."
             ) from error
 
     def __enter__(self) -> Database:

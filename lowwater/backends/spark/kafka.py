@@ -22,6 +22,7 @@ from lowwater.backends.spark.connect import is_connect
 from lowwater.backends.spark.frame import SparkFrame, frame
 from lowwater.backends.spark.kafka_frame import KafkaFrame, left_to_spark
 from lowwater.backends.spark.message_values import (
+    HEADERS,
     SOURCE,
     Value,
     cause,
@@ -62,7 +63,7 @@ class Topics:
         topics: str | Sequence[str] | None,
         more: Mapping[str, Any],
     ) -> Topics:
-        options = {name: str(value) for name, value in more.items()}
+        options = {name: text_of(value) for name, value in more.items() if value is not None}
         given = {name.lower(): name for name in options}
         if servers is not None:
             options[_ADDRESS] = servers if isinstance(servers, str) else ",".join(servers)
@@ -172,6 +173,15 @@ class Topics:
         return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
 
 
+def text_of(option: Any) -> str:
+    """An option as Spark's source takes it: offsets and partitions in JSON.
+
+    >>> text_of("latest"), text_of(False), text_of({"orders": {0: 23}})
+    ('latest', 'false', '{"orders": {"0": 23}}')
+    """
+    return json.dumps(option) if isinstance(option, bool | dict) else str(option)
+
+
 def assigned_in(refusal: str) -> tuple[str, ...]:
     """
     >>> assigned_in("Specified: Set(a-2147483647) Assigned: HashSet(by-item-10, by-item-9, a-0)\\nand more-1")
@@ -199,13 +209,16 @@ def messages_of(
         raise LowwaterError(f"unread={unread!r} is unknown; use 'late' or 'refuse'.")
     messages = topics.messages(streaming)
     if value is None:
-        return frame(with_columns(messages.select(F.col("value").alias("kafka_value"), *own_columns()), columns or {}))
+        given = messages.select(F.col("value").alias("kafka_value"), *own_columns(messages))
+        return frame(with_columns(given, columns or {}))
     reading = reading_of(topics.spark, value, schema, parse or {}, lambda: topics.sample(SAMPLE))
     rows = frame(read_rows(messages, reading, progress, unread == "refuse", columns or {}))
     if isinstance(reading.plain, str):
         return replace(rows, how=left_to_spark(reading.plain))
     if columns:
         return replace(rows, how=left_to_spark("columns= is Spark's"))
+    if HEADERS in rows.schema.names:
+        return replace(rows, how=left_to_spark("headers travel with them"))
     return KafkaFrame(messages, reading, reading.plain, progress, unread == "refuse", topics.only, rows.schema)
 
 

@@ -28,10 +28,12 @@ SOURCE = "kafka_source"
 """The column that names the partition of a message, as Kafka itself does: `clicks-0`."""
 TIMESTAMP = "kafka_timestamp"
 """When the message was sent, or when it arrived at the broker, as the topic is configured."""
+HEADERS = "kafka_headers"
+"""The headers of a message. Only Spark's option includeHeaders brings them."""
 UNREAD = "kafka_unread"
 """The bytes of a value that cannot be read; null for all others."""
-OWN = (SOURCE, "kafka_topic", "kafka_partition", "kafka_offset", TIMESTAMP, "kafka_key", UNREAD)
-"""The columns that every message has, behind those of its value."""
+OWN = (SOURCE, "kafka_topic", "kafka_partition", "kafka_offset", TIMESTAMP, "kafka_key", HEADERS, UNREAD)
+"""The columns that messages have, behind those of their values."""
 _CORRUPT, _BYTES, _READ, _WRONG = (f"__lowwater_{name}" for name in ("corrupt", "bytes", "read", "wrong"))
 _UNREAD_TEXT = "cannot be read; mend the producer and start behind it (startingOffsets), or use unread='late'."
 
@@ -49,8 +51,9 @@ class Reading:
     """The values that Arrow can read too, or the reason why it can read none."""
 
 
-def own_columns() -> list[Column]:
-    """The columns that every message has, but for those of its value."""
+def own_columns(messages: DataFrame) -> list[Column]:
+    """The columns that messages have, but for those of their values."""
+    headers = [F.col("headers").alias(HEADERS)] if "headers" in messages.columns else []
     return [
         F.concat_ws("-", "topic", "partition").alias(SOURCE),
         F.col("topic").alias("kafka_topic"),
@@ -58,6 +61,7 @@ def own_columns() -> list[Column]:
         F.col("offset").alias("kafka_offset"),
         F.col("timestamp").alias(TIMESTAMP),
         F.col("key").alias("kafka_key"),
+        *headers,
     ]
 
 
@@ -78,8 +82,9 @@ def read_rows(
     clash = sorted({name.lower() for name in reading.names} & set(OWN))
     if clash:
         raise LowwaterError(f"The value has a column {clash[0]!r}, which is Kafka's own here; rename it in the value.")
+    own = messages.select(*own_columns(messages)).columns
     value = F.col("value")
-    rows = messages.select(value.alias(_BYTES), *own_columns(), reading.read(value).alias(_READ), *beside)
+    rows = messages.select(value.alias(_BYTES), *own_columns(messages), reading.read(value).alias(_READ), *beside)
     is_message = reduce(Column.__and__, (F.col(name).isNull() for name in beside), F.lit(True))
     rows = rows.withColumn(_WRONG, is_message & F.coalesce(reading.failed(F.col(_READ)), F.lit(True)))
     instead: Column = F.lit(None)
@@ -89,7 +94,7 @@ def read_rows(
     rows = rows.withColumn(_READ, F.when(F.col(_WRONG), instead).otherwise(F.col(_READ)))
     fields = [F.col(_READ).getField(name).alias(name) for name in reading.names]
     unread = F.when(F.col(_WRONG), F.col(_BYTES)).alias(UNREAD)
-    rows = with_columns(rows.select(*fields, *OWN[:-1], unread, *beside, _WRONG), columns)
+    rows = with_columns(rows.select(*fields, *own, unread, *beside, _WRONG), columns)
     progressing = next((name for name in rows.columns if name.lower() == (progress or "").lower()), None)
     if progressing is not None:
         given = F.col(quoted(progressing))

@@ -181,6 +181,6 @@ class ParquetRun:
 
 def parquet_files(spark: SparkSession, path: str, **options: object) -> ParquetFrame:
     """Parquet files that arrive in a directory, as a stream for `lowwater.stream`."""
-    check(spark)
+    check(spark, streaming=True)
     schema = arrow_schema(spark.read.parquet(path).schema)
     return ParquetFrame(spark, path, schema, {name: str(value) for name, value in options.items()})

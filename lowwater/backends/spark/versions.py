@@ -4,6 +4,7 @@
     applyInArrow       takes a function of iterators since 4.1; before, one of whole tables. Before 4.2 it counts the
                        parameters, so that a method is none
     repartition        of the checkpoint of a stopped query, since 4.2; before, `rescale` is refused
+    Spark Connect      has transformWithState since 4.1; before, streams are refused there
     read.json          takes a DataFrame of texts since 4.2; before, Spark Connect infers no columns from texts
     protobuf           each version asks for its own oldest one, and pip knows nothing of it
 
@@ -24,10 +25,11 @@ from pyspark.sql.types import StructType
 from pyspark.util import PythonEvalType
 
 from lowwater.backends.spark.connect import is_connect
+from lowwater.backends.spark.oldest import minor_of, refuse_older
 from lowwater.errors import NeedsConfiguration
 from lowwater.extras import needs
 
-OLDEST = (4, 0)
+STREAMS_ON_CONNECT = (4, 1)
 
 ByShard = Callable[[tuple[pa.Scalar, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -36,26 +38,23 @@ _JSON_IN_FRAMES = "DataFrame" in str(inspect.signature(DataFrameReader.json).par
 _ITERATORS = hasattr(PythonEvalType, "SQL_GROUPED_MAP_ARROW_ITER_UDF")
 
 
-def check(spark: SparkSession) -> None:
-    """Refuses a session in which no query of lowwater can run."""
+def check(spark: SparkSession, streaming: bool) -> None:
+    """Refuses a session in which no query of lowwater can run, or no streaming one."""
     refuse_older(str(spark.version))
     with needs("A streaming query on Spark"):
         refuse_protobuf(lambda: __import__("pyspark.sql.streaming.proto.StateMessage_pb2"))
+    if streaming and is_connect(spark):
+        refuse_stateless(pyspark.__version__, str(spark.version))
 
 
-def refuse_older(version: str) -> None:
-    """Refuses a Spark without transformWithState.
-
-    >>> refuse_older("4.0.0"), refuse_older("4.1.0.dev1"), refuse_older("10.2")
-    (None, None, None)
-    >>> refuse_older("3.5.9")
-    Traceback (most recent call last):
-    lowwater.errors.NeedsConfiguration: This session runs Spark 3.5.9; lowwater needs Spark 4.0 or newer.
-    """
-    major, minor, *_ = version.split(".")
-    if (int(major), int(minor)) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise NeedsConfiguration(f"This session runs Spark {version}; lowwater needs Spark {oldest} or newer.")
+def refuse_stateless(client: str, server: str) -> None:
+    """Refuses a Spark Connect without transformWithState, in the client or in the server."""
+    oldest = min(client, server, key=minor_of)
+    if minor_of(oldest) < STREAMS_ON_CONNECT:
+        raise NeedsConfiguration(
+            f"A stream on Spark Connect needs Spark 4.1 or newer, and this is Spark {oldest}; use a classic session, "
+            "or a finite DataFrame."
+        )
 
 
 def refuse_protobuf(imported: Callable[[], object]) -> None:
