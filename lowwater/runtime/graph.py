@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.joins.pwjoin import UNGRAMMATICAL
-from lowwater.metrics import LOST, Metrics, OperatorMetrics
+from lowwater.metrics import ADAPTING, LOST, Metrics, OperatorMetrics
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER, Ticks
 from lowwater.operators.base import Batch, Ended, Late, Message, Operator, PortFacts, StreamProperties
@@ -346,6 +346,7 @@ class Graph:
                     nanoseconds=self._activity.nanoseconds.get(number, 0),
                     over_bound=int(number in over_bound),
                     **dict(zip(LOST, astuple(operator.lost), strict=True)),
+                    **dict(zip(ADAPTING, astuple(operator.adapting), strict=True)),
                 )
             )
         ticks = [Ticks(e.schema.field(i.time).type) for e, i in self._inputs_read()]

@@ -29,7 +29,7 @@ from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.sealed import sealed
 from lowwater.backends.spark.versions import applied_by_shard
 from lowwater.backends.spark.written import Outlet
-from lowwater.metrics import LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
+from lowwater.metrics import ADAPTING, LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
 from lowwater.plan.plan import Plan
 from lowwater.state.segments import unpack
 
@@ -130,7 +130,7 @@ def metrics(plan: Plan) -> list[Any]:
         )
         for i, placed in enumerate(plan.operators)
         for name in PER_OPERATOR
-        if placed.spec.loses or name not in LOST
+        if (placed.spec.loses or name not in LOST) and (placed.spec.adapts or name not in ADAPTING)
     ]
     facts = [
         F.base64(F.max(F.when((F.col("kind") == FACTS) & (F.col("operator") == s), F.col("blob")))).alias(f"facts_{s}")
