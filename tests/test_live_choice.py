@@ -216,8 +216,13 @@ def test_explain_says_that_the_choice_is_made_while_running() -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "groups", "tactic"),
-    [("panes", None, "panes"), ("wid", None, "wid"), ("adaptive", None, "adaptive")]
-    + [("auto", "dense", "panes"), ("auto", "skewed", "adaptive")],
+    [
+        ("panes", None, "panes"),
+        ("wid", None, "wid"),
+        ("adaptive", None, "adaptive"),
+        ("auto", "dense", "panes"),
+        ("auto", "skewed", "adaptive"),
+    ],
 )
 def test_a_hint_pins_the_tactic(strategy: str, groups: str | None, tactic: str) -> None:
     rows = changing()

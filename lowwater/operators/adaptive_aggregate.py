@@ -61,6 +61,8 @@ class AdaptivePartials(PanePartials):
     """Rows of lazy groups beside the panes of eager ones. For sliding windows over time."""
 
     takes_rows = True
+    partials_at = "eager"
+    """Where the partials are in the state, or "" if they are where partials alone would be."""
     absorb = Keeping.absorb
     _window: Sliding
 
@@ -73,7 +75,7 @@ class AdaptivePartials(PanePartials):
             window = Sliding(window.slide, window.slide, window.origin)
         self._what = replace(what, window=window)
         store = store or Store()
-        super().__init__(self._what, algebras, store.at("eager"))
+        super().__init__(self._what, algebras, store.at(self.partials_at) if self.partials_at else store)
         self._bucket = Bucket(self._what)
         self._lazy = LazyRows(Buffered(self._bucket), store)
         self._watch = store.slots(WATCH, NamedTables())

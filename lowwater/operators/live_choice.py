@@ -74,6 +74,7 @@ class LiveChoice(AdaptivePartials):
     """Panes of partials, and AdaptWID where groups are sparse. For sliding windows over time."""
 
     takes_partials = True
+    partials_at = ""
 
     def __init__(
         self,
