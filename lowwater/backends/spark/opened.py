@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.opened import as_declared, first_rows
+from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.frame import SparkFrame, frame
 from lowwater.backends.spark.kafka import Topics, messages_of
 from lowwater.backends.spark.message_values import OWN, SOURCE
@@ -78,7 +79,7 @@ def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFr
     if declared.schema is None:
         return df
     types = from_arrow_schema(declared.schema)
-    found = zip(declared.found_in(df.columns), types, strict=True)
+    found = zip(declared.found_in(df.columns, SparkBackend(spark).exact_names), types, strict=True)
     return df.select(*(df[name].cast(one.dataType).alias(one.name) for name, one in found))
 
 
