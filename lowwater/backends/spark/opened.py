@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.opened import as_declared, first_rows
 from lowwater.backends.spark.backend import SparkBackend
+from lowwater.backends.spark.formats import reading
 from lowwater.backends.spark.frame import SparkFrame, frame
 from lowwater.backends.spark.kafka import Topics, messages_of
 from lowwater.backends.spark.message_values import OWN, SOURCE
@@ -75,7 +76,7 @@ def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFr
         raise LowwaterError(
             f"A stream of {name} files needs its columns: CREATE STREAM {declared.name} (ts TIMESTAMP, ...)."
         )
-    df = reader.load()
+    df = reading(declared.format, reader.load)
     if declared.schema is None:
         return df
     types = from_arrow_schema(declared.schema)
