@@ -15,7 +15,7 @@ from lowwater.expressions.errors import OutsideSubset
 from lowwater.generate.named import GENERATORS
 from lowwater.language import BoundQuery, CreateStream, Declaration, Opener, Script, Sink, bind, read
 from lowwater.language.declaration import declaration_of
-from lowwater.language.formats import SINKS, SOURCES
+from lowwater.language.formats import SINKS, SOURCES, WRITTEN
 from lowwater.relation import Relation
 from lowwater.shell.failures import sentences
 
@@ -84,6 +84,8 @@ def _known(sink: Sink) -> None:
 def _spark_may_differ(script: Script, error: BaseException | None) -> bool:
     """Whether a refusal of this process need not be Spark's: of an expression, or over a source that only Spark has."""
     declared = [declaration_of(one.tree).format.lower() for one in script if isinstance(one, CreateStream)]
+    if any(format in WRITTEN for format in declared):
+        return False
     if any(format not in (*GENERATORS, *opened.FILES) for format in declared):
         return True
     while error is not None:

@@ -12,7 +12,7 @@ from lowwater.language import BadQuery, bind, read
 
 pytestmark = pytest.mark.spark
 STREAM = "CREATE STREAM R (t BIGINT)\nPROGRESS t DISORDER 0\nFROM {};\n"
-KEYED = "CREATE STREAM R\nPROGRESS ts DISORDER 3 SECONDS\nFROM keyed OPTIONS (rows 10, seconds 10, keys 2);\n"
+KEYED = "CREATE STREAM R\nPROGRESS ts DISORDER 3 SECONDS\nFROM keyed OPTIONS (rows 10, seconds 10, keys 2, seed 1);\n"
 REFUSED = {
     "absent": (
         STREAM.format("nosuch") + "SELECT * FROM R",
