@@ -26,7 +26,7 @@ class Handle:
     declared = {}
 
     def getMapState(self, name, keys, values):
-        self.declared[name] = (keys, values)
+        self.declared[name] = (keys.simpleString(), values.simpleString())
 
 
 processor = pickle.load(sys.stdin.buffer)
@@ -46,5 +46,8 @@ def test_the_state_of_a_stage_is_declared_without_importing_the_package() -> Non
     assert done.returncode == 0, done.stderr.decode()
     report = json.loads(done.stdout)
     assert report["loaded"] == []
-    assert set(report["declared"]) == {"directory", "segments"}
+    assert report["declared"] == {  # types, which the JVM need not parse in every task
+        "directory": ["struct<path:string>", "struct<text:string>"],
+        "segments": ["struct<path:string,id:string>", "struct<data:binary>"],
+    }
     assert report["opened"] == "Host"

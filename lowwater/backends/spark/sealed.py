@@ -13,12 +13,20 @@ from typing import Any
 
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from lowwater.backends.spark.host import Host
 
 
 def sealed(host: Host) -> StatefulProcessor:
-    """The processor of a stage. Its methods must name nothing of lowwater."""
+    """The processor of a stage. Its methods must name nothing of lowwater.
+
+    The types of its state are objects. A worker would ask the JVM twice to parse each of them as text, in every task,
+    and that takes longer than to store the state of a small micro-batch.
+    """
+    path, text = StructType().add("path", StringType()), StructType().add("text", StringType())
+    segment = StructType().add("path", StringType()).add("id", StringType())
+    data = StructType().add("data", BinaryType())
 
     class Sealed(StatefulProcessor):
         def __init__(self, contents: bytes) -> None:
@@ -26,8 +34,8 @@ def sealed(host: Host) -> StatefulProcessor:
             self._opened: Any = None
 
         def init(self, handle: StatefulProcessorHandle) -> None:
-            self._directory = handle.getMapState("directory", "path string", "text string")
-            self._segments = handle.getMapState("segments", "path string, id string", "data binary")
+            self._directory = handle.getMapState("directory", path, text)
+            self._segments = handle.getMapState("segments", segment, data)
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any = None) -> Iterator[Any]:
             if self._opened is None:
