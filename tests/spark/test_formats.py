@@ -48,3 +48,14 @@ def test_a_format_is_refused_at_its_place_and_without_words_of_the_bridge(name: 
     assert "^" in said
     assert "py4j" not in said.lower()
     assert "An error occurred" not in said
+
+
+def test_a_socket_is_a_format(spark: Any) -> None:
+    """Opening it connects to nothing."""
+    text = (
+        "CREATE STREAM R (timestamp TIMESTAMP, value STRING) PROGRESS timestamp DISORDER 0 "
+        "FROM socket OPTIONS (host 'localhost', port 9, includeTimestamp true);"
+        "SELECT value, count(*) [RANGE 1 second] AS n FROM R GROUP BY value"
+    )
+    (bound,) = bind(read(text), {}, opener(spark), writer(spark))
+    assert bound.relation.schema.names == ["window_start", "window_end", "value", "n"]
