@@ -16,11 +16,12 @@ import pytest
 import lowwater as lw
 from lowwater.aggregates.grouped import Grouped
 from lowwater.model.punctuation import ALL, Punctuation
-from lowwater.operators import live_choice
+from lowwater.operators import layout, live_choice
 from lowwater.operators.aggregate import TACTICS
 from lowwater.operators.base import Batch, PortFacts, Reduced, StreamProperties, ended, taken
 from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.operators.density import DENSE, SPARSE, Density
+from lowwater.operators.layout import PartialLayout
 from lowwater.operators.live_choice import LiveChoice
 from lowwater.operators.wid_aggregate import WindowPartials
 from lowwater.operators.window_aggregate import WindowAggregate
@@ -116,12 +117,16 @@ def test_any_schedule_has_the_answers_and_the_late_rows_of_wid(window: Sliding, 
 # -- the judge -------------------------------------------------------------------------------------------------------
 
 
-def told(groups: int, each: int) -> Grouped:
-    """A window of so many groups, with so many tuples each."""
+def run_of(groups: int, each: int) -> pa.Table:
+    """Rows of one window, of so many groups with so many tuples each."""
     rows = pa.table({"ts": [0] * groups * each, "k": [str(i) for i in range(groups)] * each})
     for name in ("j", "v", "x"):
         rows = rows.append_column(SCHEMA.field(name), pa.nulls(len(rows), SCHEMA.field(name).type))
-    return Bucket(asked(Sliding(10))).reduce(rows)
+    return rows
+
+
+def told(groups: int, each: int) -> Grouped:
+    return Bucket(asked(Sliding(10))).reduce(run_of(groups, each))
 
 
 def test_the_density_is_that_of_the_cost_formulas() -> None:
@@ -141,6 +146,38 @@ def test_the_choice_has_a_band_in_which_nothing_changes() -> None:
     few = told(live_choice.LEAST - 1, 1)
     assert [live_choice.by_cost(few, 0.1, adaptive) for adaptive in (True, False)] == [True, False]
     assert not live_choice.by_cost(few, 1e9, True)
+
+
+# -- how rows travel -------------------------------------------------------------------------------------------------
+
+
+def travelled(rows: pa.Table, late: bool, cuts: int = 1) -> list[set[str]]:
+    """The tables that one run sends to each of two shards."""
+    laying = PartialLayout(Bucket(asked(Sliding(10))), ("k",), live=True).open(2, late)
+    step = -(-rows.num_rows // cuts)
+    for at in range(0, rows.num_rows, step):
+        laying.take(rows.slice(at, step))
+    return [set(tables) for tables in laying.finish()]
+
+
+@pytest.mark.parametrize("cuts", [1, 7])
+def test_rows_travel_where_a_run_is_sparse_and_partials_where_it_is_dense(cuts: int) -> None:
+    """A group that comes in every cut is dense, although no cut shows it."""
+    partials = {"keys", "partials"}
+    assert travelled(run_of(500, 1), False, cuts) == travelled(run_of(500, 1), True, cuts) == [{"rows"}] * 2
+    assert travelled(run_of(500, 7), False, cuts) == [partials] * 2
+    assert travelled(run_of(500, 7), True, cuts) == [{"rows", *partials}] * 2
+
+
+def test_a_long_dense_run_does_not_keep_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "_JUDGE_AFTER", 2000)
+    laying = PartialLayout(Bucket(asked(Sliding(10))), ("k",), live=True).open(2, late=False)
+    assert isinstance(laying, layout.PartialLaying)
+    held = []
+    for _ in range(6):
+        laying.take(run_of(500, 1))
+        held.append(sum(rows.num_rows for rows in laying._rows))
+    assert held == [500, 1000, 1500, 0, 0, 0]
 
 
 # -- queries ---------------------------------------------------------------------------------------------------------
