@@ -30,8 +30,8 @@ def open_stream(
     groups: str | None = None,
 ) -> Relation:
     """A stream over a backend's frame; see `lowwater.stream`."""
-    known = frame.schema.names
-    progress, source = (one and (spelled(one, known) or one) for one in (progress, source))
+    known, exactly = frame.schema.names, frame.backend.exact_names
+    progress, source = (one and (spelled(one, known, exactly) or one) for one in (progress, source))
     field = progress_field(frame.schema, progress, name)
     ticks = Ticks(field.type)
     if disorder is None:
@@ -42,7 +42,7 @@ def open_stream(
     how = disorder if isinstance(disorder, Disorder) else delay(disorder)
     named = [source] if source else []
     if how.punctuation is not None:
-        when, upto = (spelled(one, known) or one for one in (how.punctuation.when, how.punctuation.upto))
+        when, upto = (spelled(one, known, exactly) or one for one in (how.punctuation.when, how.punctuation.upto))
         how = replace(how, punctuation=replace(how.punctuation, when=when, upto=upto))
         assert how.punctuation is not None
         named += [how.punctuation.when, how.punctuation.upto]

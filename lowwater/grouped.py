@@ -98,7 +98,13 @@ class Grouped:
         if not aggregates:
             raise BadAggregate("agg() needs at least one aggregate, as in agg(n=lw.count()).")
         schema = self._of.node.schema
-        computed = {name: self._aggregate(name, given).spelled(schema) for name, given in aggregates.items()}
+        exactly = self._of.node.backend.exact_names
+        computed = {name: self._aggregate(name, given).spelled(schema, exactly) for name, given in aggregates.items()}
+        if exactly:
+            from lowwater.expressions.reading import refuse_other_case  # a parser, which workers do not need
+
+            for one in computed.values():
+                refuse_other_case(getattr(one, "where", ""), schema.names, f"where= of {one}")
         return self._aggregated(computed, strategy, late, table)
 
     def __repr__(self) -> str:

@@ -192,6 +192,10 @@ class OperatorMetrics:
     """Rows that wait on disk until their partners come near; they are among the rows of the state."""
     memory_bytes: int = 0
     """The bytes of rows in memory, at most, of a join that may have a memory limit."""
+    adaptive_shards: int = 0
+    """Of windows: shards that keep sparse groups as rows now, by AdaptWID."""
+    switches: int = 0
+    """How often shards have chosen or left AdaptWID while running."""
     nanoseconds: int = field(default=0, compare=False)
     """Time at work, over all shards: since the start in this process, on Spark in the last micro-batch."""
     over_bound: int = field(default=0, compare=False)
@@ -220,7 +224,9 @@ LOST = (
     "memory_bytes",
 )
 """The metrics of joins without a window, in the order of `Lost` of operators/base.py."""
-MEASURED = (*LOST, "nanoseconds", "over_bound")
+ADAPTING = ("adaptive_shards", "switches")
+"""The metrics of windows that may be kept by AdaptWID, in the order of `Adapting` of operators/base.py."""
+MEASURED = (*LOST, *ADAPTING, "nanoseconds", "over_bound")
 """The metrics of an operator that are summed over shards alone."""
 PER_OPERATOR = (*SUMMED, *MEASURED)
 

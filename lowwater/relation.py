@@ -75,7 +75,7 @@ class Relation(Runnable):
         """
         if not isinstance(name, str):
             raise LowwaterError(f"with_column() takes a name and an expression, not {name!r} as the name.")
-        before = spelled(name, self.node.schema.names) or name
+        before = spelled(name, self.node.schema.names, self.node.backend.exact_names) or name
         refuse_column(self.node, before)
         made = Derive(self.node, name, self._text(expression, "with_column()"))
         if before == name:
@@ -141,7 +141,8 @@ class Relation(Runnable):
         `over` names another time than the default one. All rows go through one shard, and wait there until progress
         has passed them.
         """
-        return self._of(Order(self.node, time_of(self.node.properties, over, "Rows would not leave")))
+        exactly = self.node.backend.exact_names
+        return self._of(Order(self.node, time_of(self.node.properties, over, "Rows would not leave", exactly)))
 
     # -- windows and groups ----------------------------------------------------------------------------------------
 
@@ -167,7 +168,7 @@ class Relation(Runnable):
         within partitions, by arrival without.
         """
         partition = self._named("partition_by=", partition_by)
-        time = time_of(self.node.properties, over)
+        time = time_of(self.node.properties, over, exactly=self.node.backend.exact_names)
         ticks = Ticks(self.node.schema.field(time).type)
         window, anchored = window_of(ticks, range, slide, origin, period, bool(partition), order)
         refuse_time(window, time, partition, self.node.properties)
@@ -175,7 +176,7 @@ class Relation(Runnable):
 
     def session(self, gap: Length, *, over: str | None = None) -> Grouped:
         """Rows of a group with pauses shorter than `gap` between them, in order of the progressing attribute."""
-        time = time_of(self.node.properties, over)
+        time = time_of(self.node.properties, over, exactly=self.node.backend.exact_names)
         ticks = Ticks(self.node.schema.field(time).type)
         window = Session(ticks.positive(gap, "GAP"))
         refuse_time(window, time, (), self.node.properties)
@@ -293,6 +294,10 @@ class Relation(Runnable):
 
     def _text(self, expression: Any, role: str) -> str:
         if isinstance(expression, str):
+            if self.node.backend.exact_names:
+                from lowwater.expressions.reading import refuse_other_case  # a parser, which workers do not need
+
+                refuse_other_case(expression, self.node.schema.names, role)
             return expression
         return self.node.backend.text_of(expression, self.node.schema, role)
 
@@ -302,7 +307,8 @@ class Relation(Runnable):
 
     def _known(self, columns: Sequence[str], where: str) -> tuple[str, ...]:
         """The columns in the spelling that they have. Refuses those that the relation lacks."""
-        found = [(column, spelled(column, self.node.schema.names)) for column in columns]
+        exactly = self.node.backend.exact_names
+        found = [(column, spelled(column, self.node.schema.names, exactly)) for column in columns]
         for column, own in found:
             if own is None:
                 raise UnknownColumn(column, self.schema.names, where)

@@ -82,7 +82,7 @@ def test_every_format_shows_the_same_plan(path: Path) -> None:
 def test_json_has_the_choice_the_reason_and_the_bound_in_numbers() -> None:
     tree = nodes(json.loads(query_of(QUERIES / "th_q1_1.sql").explain("json")))
     (aggregate,) = [one for one in tree if str(one.get("operator")).startswith("Paned")]
-    assert aggregate["choice"] == {"tactic": "panes", "spread": False}
+    assert aggregate["choice"] == {"tactic": "panes", "spread": False, "live": True}
     assert str(aggregate["reason"]).startswith("RANGE/SLIDE = 10")
     assert aggregate["bound"]["partials_per_group"] == 12  # type: ignore[index]
     assert (aggregate["partitioning"], aggregate["stage"], aggregate["stages"]) == ([["srcIP"]], 1, 1)

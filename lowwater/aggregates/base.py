@@ -91,9 +91,9 @@ class Aggregate(ABC):
         named = [getattr(self, field) for field in self.naming]
         return tuple(name for one in named if one is not None for name in ((one,) if isinstance(one, str) else one))
 
-    def spelled(self, schema: pa.Schema) -> Self:
+    def spelled(self, schema: pa.Schema, exactly: bool = False) -> Self:
         """The same aggregate with columns as the schema spells them. Unknown ones stay, for `bind` to refuse."""
-        own = {name: spelled(name, schema.names) or name for name in self.columns}
+        own = {name: spelled(name, schema.names, exactly) or name for name in self.columns}
         if all(name == column for name, column in own.items()):
             return self
         named: dict[str, Any] = {}

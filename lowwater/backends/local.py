@@ -325,6 +325,7 @@ class LocalBackend:
 
     name = "Arrow tables"
     outside = False
+    exact_names = False
 
     def type_of(self, expression: str, schema: pa.Schema, role: str) -> pa.DataType:
         return Expression.of(expression, schema, zone_of(schema), role).type

@@ -7,7 +7,7 @@ and `functions.py` alone defines its meaning. This module is imported only when 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar
 
@@ -99,6 +99,18 @@ def read(text: str, schema: pa.Schema, timezone: str, role: str) -> Node:
     if isinstance(found, Interval):
         raise OutsideSubset(f"The interval {text!r} as a value")
     return found
+
+
+def refuse_other_case(text: str, names: Sequence[str], role: str) -> None:
+    """Refuses columns that are known in another case only, where names are to be written exactly. Text that cannot be
+    read is left to whoever reads it."""
+    try:
+        parsed = Names().parse(text)
+    except SqlglotError:
+        return
+    for column in (one for tree in parsed if tree is not None for one in tree.find_all(exp.Column)):
+        if not column.args.get("table") and column.name not in names and spelled(column.name, names) is not None:
+            raise UnknownColumn(column.name, list(names), role)
 
 
 def _refuse_reserved(text: str, schema: pa.Schema) -> None:

@@ -13,6 +13,7 @@ from lowwater.errors import LowwaterError
 from lowwater.language import trees
 from lowwater.language.declaration import Declaration, Opener, Sink, declaration_of, sink_of
 from lowwater.language.errors import BadQuery, start_of
+from lowwater.language.formats import refuse_sink, refuse_source
 from lowwater.language.names import Streams, about
 from lowwater.language.queries import relation_of
 from lowwater.language.script import (
@@ -41,9 +42,15 @@ class BoundQuery:
     """The EXPLAIN that the query stands in. Such a query is explained and not run."""
 
 
-def bind(script: Script, streams: Mapping[str, Relation] | None = None, open: Opener | None = None) -> list[BoundQuery]:
+def bind(
+    script: Script,
+    streams: Mapping[str, Relation] | None = None,
+    open: Opener | None = None,
+    check: Callable[[Sink], None] | None = None,
+) -> list[BoundQuery]:
     """The queries of a script over streams that are given, and over those that it declares, which `open` opens.
 
+    `check` refuses sinks that cannot be written to.
     A declared stream is opened once, when the first query names it, so that all queries share its scan.
     """
     names = Streams.of(streams or {})
@@ -52,6 +59,7 @@ def bind(script: Script, streams: Mapping[str, Relation] | None = None, open: Op
         with_place = _Placed(script, statement)
         if isinstance(statement, CreateStream):
             declared = with_place(partial(declaration_of, statement.tree))
+            with_place(partial(_checked, statement.tree.args["place"], partial(refuse_source, declared.format)))
             names.known.pop(statement.name.lower(), None)
             names.later[statement.name.lower()] = _opening(declared, open, statement.tree.args["place"])
         elif isinstance(statement, CreateView):
@@ -60,15 +68,30 @@ def bind(script: Script, streams: Mapping[str, Relation] | None = None, open: Op
         elif isinstance(statement, InsertLate):
             if not bound:
                 raise script.error("INSERT INTO LATE is for the query before it; write it behind one.", statement.start)
-            bound[-1] = replace(bound[-1], late=sink_of(statement.tree.args["place"]))
+            bound[-1] = replace(bound[-1], late=with_place(partial(_sink, statement.tree.args["place"], check)))
         else:
             tree = statement.tree.this if isinstance(statement, Explain) else statement.tree
-            results = sink_of(tree.args["place"]) if isinstance(tree, trees.InsertInto) else None
+            into = tree.args["place"] if isinstance(tree, trees.InsertInto) else None
+            results = None if into is None else with_place(partial(_sink, into, check))
             query = tree.expression if isinstance(tree, trees.InsertInto) else tree
             relation = with_place(partial(relation_of, query, names))
             explain = statement if isinstance(statement, Explain) else None
             bound.append(BoundQuery(f"query{len(bound) + 1}", relation, results, None, statement, explain))
     return bound
+
+
+def _checked(place: trees.Place, check: Callable[[], None]) -> None:
+    with about(place):
+        check()
+
+
+def _sink(place: trees.Place, check: Callable[[Sink], None] | None) -> Sink:
+    sink = sink_of(place)
+    with about(place):
+        refuse_sink(sink.format)
+        if check is not None:
+            check(sink)
+    return sink
 
 
 def sql(text: str, streams: Mapping[str, Relation], open: Opener | None = None) -> Relation:

@@ -14,6 +14,7 @@ from lowwater.declare import open_stream
 from lowwater.errors import LowwaterError
 from lowwater.language import trees
 from lowwater.language.secrets import VARIABLE, is_secret
+from lowwater.model.columns import spelled
 from lowwater.query.disorder import Disorder, delay, delay_rows, idle, learned, measured, ordered, punctuated
 from lowwater.query.frame import Frame
 from lowwater.query.window import rows_of
@@ -101,26 +102,28 @@ class Declaration:
     groups: str | None = None
     ends: Ending | None = None
 
-    def found_in(self, names: Sequence[str]) -> list[str]:
+    def found_in(self, names: Sequence[str], exactly: bool = False) -> list[str]:
         """The declared columns as rows with these names call them, all of them if none are declared."""
         if self.schema is None:
             return list(names)
-        known = {name.lower(): name for name in names}
+        found = []
         for declared in self.schema.names:
-            if declared.lower() not in known:
+            own = spelled(declared, names, exactly)
+            if own is None:
                 raise LowwaterError(
                     f"CREATE STREAM {self.name} declares the column {declared!r}, but the rows have only: "
                     f"{', '.join(names)}."
                 )
-        return [known[declared.lower()] for declared in self.schema.names]
+            found.append(own)
+        return found
 
     def relation(self, frame: Frame) -> Relation:
         """The stream over the frame of a backend, with the columns that were declared."""
-        known = {name.lower(): name for name in frame.schema.names}
-        self.found_in(frame.schema.names)
+        exactly = frame.backend.exact_names
+        self.found_in(frame.schema.names, exactly)
 
         def column(name: str) -> str:
-            return str(known.get(name.lower(), name))
+            return spelled(name, frame.schema.names, exactly) or name
 
         how = self.disorder
         if how is not None and how.punctuation is not None:

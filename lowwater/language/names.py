@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from lowwater.errors import LowwaterError
 from lowwater.expressions.reading import Names
+from lowwater.model.columns import spelled
 from lowwater.relation import Relation
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -74,7 +75,8 @@ class Scope:
 
     def find(self, tree: exp.Column) -> list[Field]:
         name, of = tree.name, tree.table
-        found = [one for one in self.fields if one.name.lower() == name.lower()]
+        exactly = self.relation.node.backend.exact_names
+        found = [one for one in self.fields if one.name == name or (one.name.lower() == name.lower() and not exactly)]
         if of:
             found = [one for one in found if one.of.lower() == of.lower()]
         elif not all(one.copied for one in found):
@@ -88,7 +90,8 @@ class Scope:
         if not found and tree.table.lower() in ("window", "session_window") and tree.name.lower() in ("start", "end"):
             return self.column(exp.column(f"window_{tree.name.lower()}"))
         if not found and not tree.table:
-            found = {name for name in self.relation.node.schema.names if name.lower() == tree.name.lower()}
+            own = spelled(tree.name, self.relation.node.schema.names, self.relation.node.backend.exact_names)
+            found = set() if own is None else {own}
         if not found:
             known = ", ".join(dict.fromkeys(one.name for one in self.fields))
             raise refused(f"There is no column {text_of(tree)!r}; the columns are: {known}.", tree)

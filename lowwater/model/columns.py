@@ -23,13 +23,14 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def spelled(name: str, known: Sequence[str]) -> str | None:
-    """The column that a user names, in its own spelling, or None. Upper and lower case are alike, as in Spark.
+def spelled(name: str, known: Sequence[str], exactly: bool = False) -> str | None:
+    """The column that a user names, in its own spelling, or None. Upper and lower case are alike, as in Spark, unless
+    names are to be written `exactly`, as with spark.sql.caseSensitive.
 
     A column that is spelled exactly so comes first: tables, unlike Spark's, may have two that differ in case only.
     """
-    if name in known:
-        return name
+    if name in known or exactly:
+        return name if name in known else None
     found = [one for one in known if one.lower() == name.lower()] if isinstance(name, str) else []
     if len(found) > 1:
         raise LowwaterError(f"The name {name!r} is ambiguous: it may be {', '.join(found)}; rename one of them.")

@@ -69,6 +69,8 @@ class Properties:
     """If a later row can replace an earlier one, the reason. No operator can follow such a relation."""
     skewed: bool = False
     """Whether most groups have few rows in a window."""
+    dense: bool = False
+    """Whether a declaration says that they have many."""
     identified: tuple[str, ...] | None = None
     """Columns that, together with the time, identify a row, so that there are no ties; None if no columns do."""
     derived: bool = False

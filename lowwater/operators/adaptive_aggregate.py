@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.base import Algebra
 from lowwater.aggregates.grouped import Codes, Grouped, factorise, merge, pick, stack, without_columns
-from lowwater.operators.base import StreamProperties
+from lowwater.operators.base import Adapting, StreamProperties
 from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.operators.group_lows import Reached
 from lowwater.operators.group_states import GroupStates
@@ -61,6 +61,8 @@ class AdaptivePartials(PanePartials):
     """Rows of lazy groups beside the panes of eager ones. For sliding windows over time."""
 
     takes_rows = True
+    partials_at = "eager"
+    """Where the partials are in the state, or "" if they are where partials alone would be."""
     absorb = Keeping.absorb
     _window: Sliding
 
@@ -73,7 +75,7 @@ class AdaptivePartials(PanePartials):
             window = Sliding(window.slide, window.slide, window.origin)
         self._what = replace(what, window=window)
         store = store or Store()
-        super().__init__(self._what, algebras, store.at("eager"))
+        super().__init__(self._what, algebras, store.at(self.partials_at) if self.partials_at else store)
         self._bucket = Bucket(self._what)
         self._lazy = LazyRows(Buffered(self._bucket), store)
         self._watch = store.slots(WATCH, NamedTables())
@@ -97,6 +99,17 @@ class AdaptivePartials(PanePartials):
 
     def _clear(self) -> None:
         self._blocks.clear()
+        self.forget()
+
+    def begin(self, stop: int) -> None:
+        """Begins where partials alone were kept, and no window below `stop` is open. Sparse groups will leave them."""
+        self._groups = None
+        self._touch()
+        self.threshold.closed(stop)
+        self.groups.fall(self.threshold.lower)
+
+    def forget(self) -> None:
+        """Forgets everything but the partials."""
         self._lazy.clear()
         self._watch.clear()
         self._fresh()
@@ -124,6 +137,21 @@ class AdaptivePartials(PanePartials):
         if before[rising].any():
             self._reduce(self._lazy.take(groups.eager))
 
+    def take_partials(self, grouped: Grouped) -> None:
+        """Partials of rows that were reduced before they came. A group that stays lazy is in transition with them."""
+        self._touch()
+        self.threshold.weigh(grouped)
+        self.threshold.reached(int(self._window.pane_wids(grouped.slot.max(keepdims=True))[1][0]))
+        groups = self.groups
+        present = groups.admit(grouped.keys)
+        tuples = np.bincount(grouped.group, tuples_of(grouped), len(present)).astype(np.int64)
+        before = groups.buffered[present]
+        groups.reduced[present] += tuples
+        rising = groups.rise(present, self.threshold.upper)
+        self._blocks.absorb(grouped)
+        if before[rising].any():
+            self._reduce(self._lazy.take(groups.eager))
+
     def _reduce(self, part: Part | None) -> None:
         if not part:
             return
@@ -145,8 +173,13 @@ class AdaptivePartials(PanePartials):
     # -- punctuation -----------------------------------------------------------------------------------------------
 
     def close(self, opened: int, stop: int) -> Closed | None:
+        panes = self._due(stop)
+        return None if panes is None else self._answer(panes, opened, stop)
+
+    def _due(self, stop: int) -> Grouped | None:
+        """All that windows below `stop` read, as partials."""
         parts = self._blocks.parts(below=self._reach(stop)) + self._lifted(stop)
-        return self._answer(merge(parts, self._algebras), opened, stop) if parts else None
+        return merge(parts, self._algebras) if parts else None
 
     def _lifted(self, stop: int) -> list[Grouped]:
         """Buffered rows of windows below `stop`, as partials, if there are any."""
@@ -188,7 +221,7 @@ class AdaptivePartials(PanePartials):
         if parts:
             for part, number in zip(parts, self._numbers(self.groups, [part.keys for part in parts]), strict=True):
                 expired = part.slot < edge
-                np.subtract.at(self.groups.reduced, number[part.group[expired]], _tuples(part)[expired])
+                np.subtract.at(self.groups.reduced, number[part.group[expired]], tuples_of(part)[expired])
         super().expire(stop)
 
     # -- state -----------------------------------------------------------------------------------------------------
@@ -213,7 +246,7 @@ class AdaptivePartials(PanePartials):
         for number in numbers[: len(parts)]:
             groups.buffered += np.bincount(number, minlength=len(groups))
         for block, number in zip(blocks, numbers[len(parts) :], strict=False):
-            np.add.at(groups.reduced, number[block.group], _tuples(block))
+            np.add.at(groups.reduced, number[block.group], tuples_of(block))
         groups.eager = groups.reduced > 0
         if self._marked is not None:
             groups.eager[numbers[-1]] = False
@@ -242,6 +275,10 @@ class AdaptivePartials(PanePartials):
         return min((wid for wid in found if wid is not None), default=None)
 
     @property
+    def adapting(self) -> Adapting:
+        return Adapting(1)
+
+    @property
     def partials(self) -> int:
         """The entries of the table that eager groups are kept in."""
         return self._blocks.rows
@@ -251,6 +288,6 @@ class AdaptivePartials(PanePartials):
         return len(self._lazy) + self.partials
 
 
-def _tuples(part: Grouped) -> npt.NDArray[np.int64]:
+def tuples_of(part: Grouped) -> npt.NDArray[np.int64]:
     """How many tuples each partial stands for; count(*) always leads."""
     return np.asarray(part.partials[0][0])

@@ -11,12 +11,16 @@ marked-bins   the same where arrivals define the windows                        
 partitioned   panes of rows and a count per key                                            PartitionedAggregate
 sessions      one partial per open session                                                 SessionAggregate
 over          the rows whose frame is not complete                                         OverAggregate
+
+With `live`, groups are kept as the tactic says to begin with, and then as partials or by AdaptWID, whichever takes less
+while the query runs (live_choice.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +32,12 @@ from lowwater.operators.base import Operator
 from lowwater.operators.bins import Bins, MarkedBins
 from lowwater.operators.bucket import Bucket, WindowedAggregation
 from lowwater.operators.buffered_aggregate import RowBuffer
+from lowwater.operators.density import DENSE, SPARSE
 from lowwater.operators.flush import EAGER, Flush
 from lowwater.operators.flushing import Flushing
 from lowwater.operators.fragments import Fragments
 from lowwater.operators.layout import Layout, PartialLayout, RowLayout
+from lowwater.operators.live_choice import LiveChoice
 from lowwater.operators.origin import FromFirst
 from lowwater.operators.over_aggregate import OverAggregate
 from lowwater.operators.paned_aggregate import LandmarkPartials, PanePartials
@@ -76,6 +82,15 @@ NAMES = {
     "over": "OVER aggregate",
 }
 
+LIVE = dict.fromkeys(
+    ("wid", "panes"),
+    f"while running: AdaptWID from less than {SPARSE:.0%} of the bytes of partials on, until more than {DENSE:.0%}",
+) | {
+    "adaptive": f"while running: AdaptWID until it takes more than {DENSE:.0%} of the bytes of partials, "
+    f"and from less than {SPARSE:.0%} on"
+}
+"""What EXPLAIN says of a live choice, by what it begins with."""
+
 
 @dataclass(frozen=True)
 class AggregateSpec(OperatorSpec):
@@ -95,6 +110,8 @@ class AggregateSpec(OperatorSpec):
     late: the shard that has the partial of a late row reports it."""
     limit: int | None = None
     """The partials per group that the bound on state allows, if it is a number alone."""
+    live: bool = False
+    """Whether AdaptWID is chosen or left while running. The tactic is what a new state begins with."""
     by: str | None = None
     """The source column, if it is among the groups and each group closes by the progress of its own source."""
 
@@ -114,6 +131,8 @@ class AggregateSpec(OperatorSpec):
     @property
     def sends_rows(self) -> bool:
         """Whether rows travel unreduced to the shards."""
+        if self.live:
+            return False
         if self.tactic in OPERATORS:
             return self.tactic != "sessions"
         return TACTICS[self.tactic].takes_rows or not self.what.anchored or self.numbered
@@ -150,7 +169,7 @@ class AggregateSpec(OperatorSpec):
         if self.sends_rows:
             return RowLayout(self.columns_sent, route, self.numbered)
         bucket = Fragments(self.what) if self.tactic == "sessions" else Bucket(self.what)
-        return PartialLayout(bucket, route, self.spread, self.table)
+        return PartialLayout(bucket, route, self.spread, self.table, self.live)
 
     @property
     def columns_sent(self) -> tuple[str, ...]:
@@ -161,7 +180,7 @@ class AggregateSpec(OperatorSpec):
         operator = OPERATORS.get(self.tactic)
         if operator is not None:
             return operator(self.what, store, self.by)
-        inner, keeping = store.at("aggregation"), TACTICS[self.tactic]
+        inner, keeping = store.at("aggregation"), self.keeping
         if self.what.anchored:
             aggregation: WindowAggregate | FromFirst = WindowAggregate(self.what, keeping, inner, self.limit, self.by)
         else:
@@ -170,6 +189,14 @@ class AggregateSpec(OperatorSpec):
             return aggregation
         return Flushing(aggregation, self.flush, shards, store)
 
+    @property
+    def keeping(self) -> Callable[..., Keeping]:
+        return partial(LiveChoice, adaptive=self.tactic == "adaptive") if self.live else TACTICS[self.tactic]
+
+    @property
+    def adapts(self) -> bool:
+        return self.live or self.tactic == "adaptive"
+
     def partitioned(self, routes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
         if self.spread:
             return ("wid",)
@@ -177,13 +204,16 @@ class AggregateSpec(OperatorSpec):
 
     def choice(self) -> dict[str, Any]:
         by = {} if self.by is None else {"closes_by": self.by}
-        return {"tactic": self.tactic, "spread": self.spread, **by}
+        live = {"live": True} if self.live else {}
+        return {"tactic": self.tactic, "spread": self.spread, **by, **live}
 
     def as_pinned(self, choice: Mapping[str, Any]) -> AggregateSpec:
-        tactic, by = choice["tactic"], choice.get("closes_by")
+        tactic, by, live = choice["tactic"], choice.get("closes_by"), choice.get("live", False)
+        same = (tactic, by, live) == (self.tactic, self.by, self.live)
         why = self.why if tactic == self.tactic else "the checkpoint was made with it"
-        limit = self.limit if (tactic, by) == (self.tactic, self.by) else None
-        return replace(self, tactic=tactic, why=why, spread=choice["spread"], limit=limit, by=by)
+        return replace(
+            self, tactic=tactic, why=why, spread=choice["spread"], limit=self.limit if same else None, by=by, live=live
+        )
 
     @property
     def order(self) -> list[tuple[str, str]]:
@@ -200,6 +230,7 @@ class AggregateSpec(OperatorSpec):
             ("window", f"{describe(what.window, what.ticks)} over {_axis(what)}{_origin(what)}"),
             ("groups", ", ".join(what.group_by) or "one for all rows"),
             ("because", self.why),
+            *([("chosen", LIVE[self.tactic])] if self.live else []),
             ("state", f"at most {self.most}"),
             ("ingest", self._ingest()),
             *self._emission(),
@@ -210,7 +241,8 @@ class AggregateSpec(OperatorSpec):
             return "rows are numbered and sent as they are" if self.numbered else "rows are sent as they are"
         by = "fragment" if self.tactic == "sessions" else "time" if self.tactic == "bins" else "pane"
         table = "" if self.table is None else f", in a table of {self.table:,} entries"
-        return f"rows are reduced by (group, {by}) at the source{table}"
+        live = "; where groups are sparse, rows are sent as they are" if self.live else ""
+        return f"rows are reduced by (group, {by}) at the source{table}{live}"
 
     def _emission(self) -> list[tuple[str, str]]:
         """The lines about late rows, early answers, revisions and flushing, where they are not the default."""

@@ -126,6 +126,16 @@ class Lost:
     """The bytes of rows in memory now, at most."""
 
 
+@dataclass(frozen=True)
+class Adapting:
+    """Of an aggregation that keeps sparse groups as rows while that takes less: what it does now."""
+
+    adaptive_shards: int = 0
+    """1 if AdaptWID is in use, else 0; summed over shards."""
+    switches: int = 0
+    """How often AdaptWID was chosen or left while running."""
+
+
 @dataclass
 class Promises:
     """The linear punctuations that an operator has emitted, one bound per attribute: a record of its state."""
@@ -258,6 +268,11 @@ class Operator(ABC):
     def beyond(self) -> Sequence[int]:
         """Per input, the rows of `Lost.multiplicity`."""
         return ()
+
+    @property
+    def adapting(self) -> Adapting:
+        """Of an aggregation, whether it keeps sparse groups as rows."""
+        return Adapting()
 
     def excess(self) -> str | None:
         """A sentence if more is kept than the operator's bound on state allows, and None otherwise.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lowwater.model.punctuation import Punctuation
 from lowwater.operators.aggregation import FIRST
 from lowwater.operators.base import (
+    Adapting,
     Batch,
     Counts,
     Emit,
@@ -59,6 +60,9 @@ class Paced(Protocol):
     def bounds_from(self, wid: int) -> dict[str, int]: ...
 
     def excess(self) -> str | None: ...
+
+    @property
+    def adapting(self) -> Adapting: ...
 
 
 class Flushing(Operator):
@@ -130,6 +134,10 @@ class Flushing(Operator):
             self._chunks.push(message.rows)
         elif not isinstance(message, Punctuation):
             emit(message)
+
+    @property
+    def adapting(self) -> Adapting:
+        return self.inner.adapting
 
     def excess(self) -> str | None:
         """After a micro-batch no answer waits that is more than `windows` windows late."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.grouped import Grouped
 from lowwater.operators.aggregation import Closed
-from lowwater.operators.base import StreamProperties
+from lowwater.operators.base import Adapting, StreamProperties
 from lowwater.operators.group_lows import Advance, Frontier, Reached
 
 
@@ -19,6 +19,8 @@ class Keeping(ABC):
 
     takes_rows = False
     """Whether it wants rows as they come instead of partials."""
+    takes_partials = False
+    """Whether it takes partials, too, where rows were reduced before they came."""
 
     def absorb(self, grouped: Grouped, opened: Reached) -> None:
         """Takes partials; ids below `opened`, of all or of each row, are closed and must not be touched again."""
@@ -66,6 +68,15 @@ class Keeping(ABC):
     def span(self) -> int:
         """The slots between the oldest and the newest thing kept, where the bound is a number of slots per group."""
         return 0
+
+    def excess(self) -> str | None:
+        """A sentence if it keeps what it has no use for."""
+        return None
+
+    @property
+    def adapting(self) -> Adapting:
+        """Whether sparse groups are kept as rows now, and how often that has changed."""
+        return Adapting()
 
     @property
     @abstractmethod

@@ -1,7 +1,7 @@
 """Layouts: how rows of one port travel to the shards.
 
     RowLayout       rows, as they are
-    PartialLayout   partials by (group, pane)
+    PartialLayout   partials by (group, pane); with `live`, rows where the groups of a run are sparse
     KeyedLayout     rows sorted by (key, time), for joins (joins/layout.py)
 
 A run of rows is laid out where it is read, or where an earlier stage emits it. It travels as named tables, and becomes
@@ -24,12 +24,15 @@ from lowwater.aggregates.sorting import parted
 from lowwater.model.routing import route
 from lowwater.operators.base import Batch, Message, Reduced
 from lowwater.operators.bucket import ROW, Bucket
+from lowwater.operators.density import Density
 from lowwater.operators.sub_aggregation import Lazy, SubAggregation
 from lowwater.state.segments import pack, unpack
 
 Ints = npt.NDArray[np.int64]
 Tables = dict[str, pa.Table]
 ROWS = "rows"
+_JUDGE_AFTER = 1 << 16
+"""The number of rows of a run after which its groups are first weighed; then at twice as many, and so on."""
 _MERGE_AFTER = 1 << 18
 """The number of partials that wait before they are merged or packed. Bounds the memory of a long run."""
 
@@ -133,6 +136,8 @@ class PartialLayout(Layout):
     """Whether the window decides the shard of a partial, because there are no groups."""
     table: int | None = None
     """Entries of the table that reduces rows. Without it a run is reduced as a whole."""
+    live: bool = False
+    """Whether the rows of a run travel, and not its partials, where its groups are sparse (density.py)."""
 
     @property
     def shared(self) -> bool:
@@ -143,10 +148,17 @@ class PartialLayout(Layout):
 
     def messages(self, runs: Sequence[tuple[int, Tables]]) -> Iterator[Message]:
         parts = [part for _, tables in runs if (part := self._partials(tables)) is not None]
-        rows = [tables[ROWS] for _, tables in runs if ROWS in tables]
+        alone = [tables[ROWS] for _, tables in runs if self._travels(tables)]
+        rows = [tables[ROWS] for _, tables in runs if ROWS in tables and not self._travels(tables)]
+        if alone:
+            yield Batch(pa.concat_tables(alone))
         if parts:
             merged = merge(parts, self.bucket.algebras)
             yield Reduced(merged, pa.concat_tables(rows) if rows else None)
+
+    def _travels(self, tables: Tables) -> bool:
+        """Whether rows travel instead of partials, and not beside them."""
+        return self.live and ROWS in tables and "partials" not in tables
 
     def _partials(self, tables: Tables) -> Grouped | None:
         """The partials of a run, distinct and sorted."""
@@ -172,12 +184,15 @@ class PartialLaying(Laying):
         self._parts: list[Grouped] = []
         self._packed: list[list[bytes]] = [[] for _ in range(shards)]
         self._rows: list[pa.Table] = []
+        self._sparse = layout.live
+        """Whether rows may travel instead of partials."""
+        self._judged, self._seen = 0, 0
         self._table: SubAggregation | None = None
         if layout.table is not None:  # a run is short: nothing in the table gets too late
             self._table = SubAggregation(self._bucket, layout.table, Lazy(windows=None), by_slot=True)
 
     def take(self, rows: pa.Table, time: Ints | None = None) -> None:
-        if self._late:
+        if self._late or self._sparse:
             self._rows.append(rows.select(self._bucket.what.schema.names))
         if self._table is not None:
             self._parts.append(self._table.take(rows, time).partials)
@@ -187,6 +202,19 @@ class PartialLaying(Laying):
         self._parts.append(self._bucket.reduce(rows, time))
         if len(self._parts) > 1 and sum(len(part) for part in self._parts) > _MERGE_AFTER:
             self._parts = [merge(self._parts, self._bucket.algebras)]
+        self._seen += rows.num_rows
+        if self._sparse and self._seen >= max(_JUDGE_AFTER, 2 * self._judged):
+            self._judge()
+
+    def _judge(self) -> None:
+        """Gives up the rows if the groups of the run are not sparse so far, so that a long run does not keep them."""
+        self._judged = self._seen
+        self._parts = [merge(self._parts, self._bucket.algebras)]
+        read = [rows.select(list(self._bucket.what.columns)) for rows in self._rows]
+        tup = sum(rows.nbytes for rows in read) / max(1, self._seen)
+        self._sparse = bool(len(self._parts[0])) and Density.of(self._parts[0], tup).sparse
+        if not self._sparse and not self._late:
+            self._rows = []
 
     def _pack(self) -> None:
         """Packs the partials that the table has evicted. The shards merge them, so the source need not keep them."""
@@ -203,13 +231,15 @@ class PartialLaying(Laying):
 
     def finish(self) -> list[Tables]:
         out: list[Tables] = [{} for _ in range(self._shards)]
+        if self._sparse and self._parts:
+            self._judge()
         if self._table is not None:
             self._parts.append(self._table.flush())
             self._pack()
             for tables, packed in zip(out, self._packed, strict=True):
                 if packed:
                     tables["parts"] = pa.table({"part": pa.array(packed, pa.large_binary())})
-        elif self._parts:
+        elif self._parts and not self._sparse:
             whole = merge(self._parts, self._bucket.algebras)
             for tables, part in zip(out, self._split(whole), strict=True):
                 if len(part):

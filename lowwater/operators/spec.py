@@ -37,6 +37,11 @@ class OperatorSpec(ABC):
     """Whether the operator gives up rows that could have joined: then its metrics count what was lost."""
 
     @property
+    def adapts(self) -> bool:
+        """Whether the operator may keep sparse groups as rows: then its metrics count where it does."""
+        return False
+
+    @property
     @abstractmethod
     def name(self) -> str:
         """The operator as EXPLAIN and the metrics name it."""

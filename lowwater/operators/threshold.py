@@ -72,7 +72,10 @@ class Threshold:
         """Rows that are kept; extents that they are the first of start now."""
         self.tup = rows.nbytes / rows.num_rows
         self.high = max(self.high, int(time.max()))
-        last = int(self._window.bounds(time.max(keepdims=True))[1][0])
+        self.reached(int(self._window.bounds(time.max(keepdims=True))[1][0]))
+
+    def reached(self, last: int) -> None:
+        """Extents up to this id have started."""
         if len(self._upto) and last <= self._upto[-1]:
             return
         if len(self._upto) and self._since[-1] == self.low:
@@ -82,11 +85,7 @@ class Threshold:
 
     def weigh(self, grouped: Grouped) -> None:
         """Partials as they are kept."""
-        tuples = int(grouped.partials[0][0].sum())
-        self.key = grouped.keys.nbytes / grouped.keys.num_rows
-        weights = [_weight(column) for partial in grouped.partials for column in partial]
-        self.aggr = PLACE + sum(fixed for fixed, _ in weights) / len(grouped)
-        self.grown = sum(values for _, values in weights) / tuples
+        self.aggr, self.key, self.grown = weights(grouped)
 
     def hear(self, properties: StreamProperties) -> None:
         """How the sources stand to each other."""
@@ -148,6 +147,14 @@ class Threshold:
 
 
 _NUMBERS = ("low", "high", "wed", "spread", "tup", "aggr", "key", "grown")
+
+
+def weights(grouped: Grouped) -> tuple[float, float, float]:
+    """Bytes of a partial without its key, of the key of a group, and of what a tuple adds to the partials."""
+    tuples = int(grouped.partials[0][0].sum())
+    parts = [_weight(column) for partial in grouped.partials for column in partial]
+    aggr = PLACE + sum(fixed for fixed, _ in parts) / len(grouped)
+    return aggr, grouped.keys.nbytes / grouped.keys.num_rows, sum(values for _, values in parts) / tuples
 
 
 def _weight(column: Column) -> tuple[float, float]:

@@ -32,7 +32,7 @@ from lowwater.aggregates.grouped import Grouped
 from lowwater.model.punctuation import Punctuation
 from lowwater.model.ticks import END, NEVER
 from lowwater.operators.aggregation import EARLY, FINAL, FIRST, REVISED, Aggregation, Closed
-from lowwater.operators.base import Batch, Emit, Late, Payload, PortFacts, Reduced, StreamProperties, batch_of
+from lowwater.operators.base import Adapting, Batch, Emit, Late, Payload, PortFacts, Reduced, StreamProperties, batch_of
 from lowwater.operators.bucket import ROW, WindowedAggregation
 from lowwater.operators.group_lows import Advance, Frontier, GroupLows, Own, Reached, each
 from lowwater.operators.keeping import Keeping
@@ -134,7 +134,11 @@ class WindowAggregate(Aggregation):
                 return f"State of window {last} is kept, though its source has closed the window."
         if self.limit is not None and span() > self.limit:
             return f"State spans {span()} panes or windows, but the bound is {self.limit} per group."
-        return None
+        return self.keeping.excess()
+
+    @property
+    def adapting(self) -> Adapting:
+        return self.keeping.adapting
 
     @property
     def furthest(self) -> int:
@@ -163,7 +167,7 @@ class WindowAggregate(Aggregation):
     def on_rows(self, port: int, rows: Payload, emit: Emit) -> None:
         if isinstance(rows, Batch) and self.axis == ROW:
             rows = Batch(self._numbered(rows), rows.run)
-        if self.keeping.takes_rows:
+        if self.keeping.takes_rows and not (self.keeping.takes_partials and isinstance(rows, Reduced)):
             self._take_rows(batch_of(rows), emit)
         elif isinstance(rows, Reduced):
             self._take_partials(rows, emit)

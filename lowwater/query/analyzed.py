@@ -58,6 +58,10 @@ def analyzed(described: Described, plan: Plan, run: Measured) -> Described:
             within = f"above the bound after {broken} of {run.batches} micro-batches" if broken else "within the bound"
             held = f"at most {run.state_rows.get(n, 0):,} rows, {run.state_bytes.get(n, 0):,} bytes: {within}"
             lines[n].append(("held", held))
+        if plan.operators[n].spec.adapts:
+            times = "once" if one.switches == 1 else f"{one.switches:,} times"
+            shards = "1 shard" if one.adaptive_shards == 1 else f"{one.adaptive_shards:,} shards"
+            lines[n].append(("adapted", f"AdaptWID in use by {shards} after the last micro-batch, switched {times}"))
         facts[n] = {
             "measured": {
                 "input_rows": rows_in,
@@ -68,6 +72,11 @@ def analyzed(described: Described, plan: Plan, run: Measured) -> Described:
                 "most_state_rows": run.state_rows.get(n, 0),
                 "most_state_bytes": run.state_bytes.get(n, 0),
                 "within_bound": not broken,
+                **(
+                    {"adaptive_shards": one.adaptive_shards, "switches": one.switches}
+                    if plan.operators[n].spec.adapts
+                    else {}
+                ),
             }
         }
     return noted(described, lines, facts)

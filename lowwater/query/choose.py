@@ -5,6 +5,7 @@
     overlapping                  any         panes        a row is reduced once, however many windows overlap
     either, groups are skewed    any         adaptive     sparse groups keep their few rows, dense ones partials
     either, statistics say so    any         adaptive     the same, noticed in the rows that are there
+    either, declared as neither  any         these three  chosen and left while running (operators/live_choice.py)
     landmark                     bounded     landmark     closed panes fold into one partial per group
     landmark                     holistic    refused      every value would be kept for ever (with a period: landmark)
     slide-by-tuple               any         bins         a window is a run of start bins; no tuple is kept
@@ -68,16 +69,28 @@ def aggregate_spec(
     by = before.closes_by(what.time, what.group_by)
     if by is not None and not closes_alone(what, choice.tactic):
         by = None
-    free = by is None and flush.name == "eager" and choice.tactic in ("wid", "panes")
-    if free and statistics is not None and statistics.sparse:
+    live = by is None and switches(what, choice.tactic, flush, table) and not before.dense
+    partials = choice.tactic
+    if live and statistics is not None and statistics.sparse:
         choice = Choice("adaptive", f"groups are sparse ({statistics}), so they are kept as rows until they are dense")
     if strategy not in ("auto", choice.tactic):
         choice = Choice(_override(strategy, what), f"asked for by strategy={strategy!r}")
         by = by if closes_alone(what, choice.tactic) else None
-    bound, most = bound_text(what, choice.tactic, before, by), limit(what, choice.tactic, before, by)
-    spec = AggregateSpec(what, choice.tactic, choice.why, bound, flush, table, limit=most, by=by)
+    live = live and strategy == "auto"
+    kept = partials if live else choice.tactic
+    bound, most = bound_text(what, kept, before, by), limit(what, kept, before, by)
+    if live:
+        bound += ", or the rows of sparse groups, where those take less"
+    spec = AggregateSpec(what, choice.tactic, choice.why, bound, flush, table, limit=most, live=live, by=by)
     _refuse_extras(spec)
     return spec
+
+
+def switches(what: WindowedAggregation, tactic: str, flush: Flush, table: int | None) -> bool:
+    """Whether AdaptWID can be chosen and left while running. Without groups nothing is sparse. Answers that are revised
+    or delayed, the table at the source and an origin that is found while running need partials."""
+    grouped = tactic in ("wid", "panes") and type(what.window) is Sliding and bool(what.group_by)
+    return grouped and not what.revises and what.anchored and flush.name == "eager" and table is None
 
 
 def closes_alone(what: WindowedAggregation, tactic: str) -> bool:

@@ -42,6 +42,10 @@ class Backend(Protocol):
 
     name: str
 
+    @property
+    def exact_names(self) -> bool:
+        """Whether upper and lower case of the names of columns differ."""
+
     def type_of(self, expression: str, schema: pa.Schema, role: str) -> pa.DataType:
         """The type of an expression over rows of this schema, or a refusal."""
 

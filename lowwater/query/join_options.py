@@ -110,7 +110,7 @@ def _over(over: str | Sequence[str | None] | None, n: int) -> Sequence[str | Non
 
 def _named(name: str, node: Node, column: str, option: str) -> str:
     """The column that an option names, in its own spelling."""
-    found = spelled(column, node.schema.names)
+    found = spelled(column, node.schema.names, node.backend.exact_names)
     if found is None:
         raise UnknownColumn(column, node.properties.visible.names, f"join({option}=) of {name!r}")
     return found

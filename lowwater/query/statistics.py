@@ -22,6 +22,7 @@ from lowwater.joins.spec import WindowJoin
 from lowwater.model.ticks import Ticks
 from lowwater.operators.blocks import BLOCKS, LEAST
 from lowwater.operators.bucket import Bucket, WindowedAggregation
+from lowwater.operators.density import SPARSE
 from lowwater.operators.threshold import Threshold
 from lowwater.query.logical.node import Node
 from lowwater.query.logical.rowwise import Project
@@ -30,8 +31,6 @@ from lowwater.windows.context_free import Sliding, TupleBased
 
 ENOUGH = 20_000
 """Fewer rows than this decide nothing."""
-SPARSE = 0.75
-"""AdaptWID is chosen if it keeps less than this part of the bytes of partials: it sends rows unreduced."""
 
 
 def sample_of(node: Node, asked: bool = True) -> pa.Table | None:

@@ -25,10 +25,12 @@ ORDERS = {"arrival": "arrival", "row-num": "arrival", "time": "time", "rank": "t
 """The orders that rows can be counted in, by the names of the API and of the thesis."""
 
 
-def time_of(before: Properties, over: str | None = None, consequence: str = "Windows would not close") -> str:
+def time_of(
+    before: Properties, over: str | None = None, consequence: str = "Windows would not close", exactly: bool = False
+) -> str:
     """The attribute that windows are over, or a refusal with the consequence of having none."""
     times = [p.attribute for p in before.progress if p.attribute in before.schema.names]
-    over = over and (spelled(over, times) or over)
+    over = over and (spelled(over, times, exactly) or over)
     if over is not None and over not in times and times:
         known = [name for name in times if name not in before.hidden]
         if not known:

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.joins.pwjoin import UNGRAMMATICAL
-from lowwater.metrics import LOST, Metrics, OperatorMetrics
+from lowwater.metrics import ADAPTING, LOST, Metrics, OperatorMetrics
 from lowwater.model.columns import ORIGIN
 from lowwater.model.punctuation import ALL, Punctuation
 from lowwater.model.ticks import END, NEVER, Ticks
@@ -396,6 +396,7 @@ class Graph:
                     over_bound=int(number in over_bound),
                     beyond_rows=dict(zip(self.plan.operators[number].spec.counted, operator.beyond, strict=True)),
                     **dict(zip(LOST, astuple(operator.lost), strict=True)),
+                    **dict(zip(ADAPTING, astuple(operator.adapting), strict=True)),
                 )
             )
         ticks = [Ticks(e.schema.field(i.time).type) for e, i in self._inputs_read()]

@@ -13,10 +13,15 @@ from lowwater.backends import local, opened
 from lowwater.errors import LowwaterError
 from lowwater.expressions.errors import OutsideSubset
 from lowwater.generate.named import GENERATORS
-from lowwater.language import BoundQuery, CreateStream, Declaration, Group, Opener, Script, bind, grouped, read
+from lowwater.language import BoundQuery, CreateStream, Declaration, Group, Opener, Script, Sink, bind, grouped, read
 from lowwater.language.declaration import declaration_of
+from lowwater.language.formats import SINKS, SOURCES, WRITTEN
 from lowwater.relation import Relation
 from lowwater.shell.failures import sentences
+
+
+class UnknownFormat(LowwaterError):
+    """A format that only Spark can know."""
 
 
 def script_of(file: Path) -> Script:
@@ -28,11 +33,16 @@ def script_of(file: Path) -> Script:
     return read(text, str(file))
 
 
-def columns_only(declared: Declaration) -> Relation:
-    """A stream with the columns of a declaration and no rows, for plans that are not run."""
+def columns_only(declared: Declaration, otherwise: Opener | None = None) -> Relation:
+    """A stream with the columns of a declaration and no rows, for plans that are not run. `otherwise` opens streams of
+    formats that this process does not know."""
     name = declared.format.lower()
     if name in GENERATORS:
         return declared.relation(local.frame(opened.columns_of(declared)))
+    if name not in SOURCES:
+        if otherwise is not None:
+            return otherwise(declared)
+        raise UnknownFormat(f"Whether there is a format {declared.format!r}, Spark alone knows; start Spark.")
     if declared.schema is not None:
         return declared.relation(local.frame(declared.schema))
     path = declared.options.resolved().get("path")
@@ -49,7 +59,7 @@ def bound_here_or_there(script: Script, here: Opener, streaming: bool) -> Iterat
     too, its refusal counts.
     """
     try:
-        found = bind(script, {}, here)
+        found = bind(script, {}, here, _known)
     except LowwaterError as error:
         if not _spark_may_differ(script, error):
             raise
@@ -58,19 +68,28 @@ def bound_here_or_there(script: Script, here: Opener, streaming: bool) -> Iterat
         yield found
         return
     from lowwater.backends.spark import launch
+    from lowwater.backends.spark.formats import writer
     from lowwater.backends.spark.opened import opener
 
     with launch.session(name="lowwater-explain") as spark:
-        yield bind(script, {}, opener(spark, streaming))
+        yield bind(script, {}, opener(spark, streaming), writer(spark))
+
+
+def _known(sink: Sink) -> None:
+    """Refuses sinks that this process does not know, so that Spark is asked."""
+    if sink.format.lower() not in SINKS:
+        raise UnknownFormat(f"Whether there is a format {sink.format!r}, Spark alone knows; start Spark.")
 
 
 def _spark_may_differ(script: Script, error: BaseException | None) -> bool:
     """Whether a refusal of this process need not be Spark's: of an expression, or over a source that only Spark has."""
     declared = [declaration_of(one.tree).format.lower() for one in script if isinstance(one, CreateStream)]
+    if any(format in WRITTEN for format in declared):
+        return False
     if any(format not in (*GENERATORS, *opened.FILES) for format in declared):
         return True
     while error is not None:
-        if isinstance(error, OutsideSubset):
+        if isinstance(error, OutsideSubset | UnknownFormat):
             return True
         error = error.__cause__
     return False

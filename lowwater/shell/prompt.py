@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -93,7 +94,8 @@ class Prompt:
         declares = isinstance(statement, CreateStream | CreateView)
         explains = statement.tree.key == "explained" and not statement.tree.args.get("analyze")
         # A declaration is only planned, so that an error in it shows now.
-        open = columns_only if declares or (explains and self._opener is opened) else self._opener
+        planned = partial(columns_only, otherwise=self._opener)
+        open = planned if declares or (explains and self._opener is opened) else self._opener
         if isinstance(statement, CreateStream):
             self._bound(f"{statement.text};\nSELECT * FROM `{statement.name}`", open)
         else:

@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.table import Table
 
 from lowwater.backends.spark import script as on_spark
+from lowwater.backends.spark.formats import writer
 from lowwater.backends.spark.launch import Session
 from lowwater.backends.spark.opened import opener
 from lowwater.backends.spark.script import Started
@@ -64,7 +65,7 @@ def run(
     By default a script ends by itself if all its streams are generated.
     """
     ending = on_spark.finite(script) if finish is None else finish
-    bound = bind(script, {}, opener(spark))
+    bound = bind(script, {}, opener(spark), writer(spark))
     for query in bound:
         if query.explain is not None:
             console.print(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from lowwater.operators.final_rows import Progressing
 from lowwater.operators.flush import Flush, lazy_flush, slow_flush
 from lowwater.operators.flushing import Flushing
 from lowwater.operators.group_by import GroupBy, Grouping
+from lowwater.operators.live_choice import LiveChoice
 from lowwater.operators.meld import Meld
 from lowwater.operators.order import Order
 from lowwater.operators.ordered import InOrder, Merge, Sort
@@ -101,7 +103,7 @@ def asked(window: Any, holistic: bool = True, anchored: bool = True) -> Windowed
     return WindowedAggregation(window, "ts", SCHEMA, ("k",), tuple(aggregates.items()), anchored)
 
 
-def windowed(keeping: type[Keeping], holistic: bool) -> Callable[[Window, Store | None], Operator]:
+def windowed(keeping: Callable[..., Keeping], holistic: bool) -> Callable[[Window, Store | None], Operator]:
     return lambda window, store: WindowAggregate(asked(window, holistic), keeping, store)
 
 
@@ -229,6 +231,14 @@ BY_SOURCE = [
 ]
 """Operators whose groups close by the progress of their own sources."""
 
+
+def turns(panes: object, tup: float, adaptive: bool) -> bool:
+    """A judge that switches whenever windows close."""
+    return not adaptive
+
+
+TURNING = partial(LiveChoice, judge=turns)
+
 RECIPES = [
     Recipe("oa-join", OAJoin, joining(OAJoin), band | st.just((9, -2)), ports=2),
     Recipe("oa-join, extremes", OAJoin, joining(OAJoin, extremes=True), band | sliding, 2, derived=both),
@@ -297,6 +307,14 @@ RECIPES = [
     ),
     Recipe(
         "adaptive", WindowAggregate, windowed(AdaptivePartials, True), sliding, keeping=AdaptivePartials, derived=ends
+    ),
+    Recipe(
+        "live",
+        WindowAggregate,
+        windowed(TURNING, True),
+        sliding,
+        keeping=LiveChoice,
+        derived=ends,
     ),
     Recipe(
         "buffer",

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from lowwater.backends.spark.analyzed import streaming_run
 from lowwater.backends.spark.opened import opener
 from lowwater.language import bind, read
+from lowwater.metrics import Metrics
 from lowwater.query import choose
 from tests.language_runs import QUERIES, query_of
 
@@ -37,6 +39,31 @@ def test_a_query_reports_the_rows_that_it_reports_in_process(streaming: bool, sp
         assert [one[name] for one in there] == [one[name] for one in here]
     assert all(one["milliseconds"] > 0 for one in there)
     assert not streaming or there[-1]["most_state_rows"] > 0
+
+
+class Endless:
+    """A query that does not end by itself. It notes how long it was waited for, and whether it was stopped."""
+
+    def __init__(self) -> None:
+        self.waited: float | None = None
+        self.stopped = False
+        self.spark = self
+        self.recentProgress = [{"rows": 7}]
+
+    def await_termination(self, seconds: float) -> None:
+        self.waited = seconds
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def observed(self, progress: dict[str, int]) -> Metrics:
+        return Metrics(rows=progress["rows"])
+
+
+def test_a_stream_is_measured_for_the_time_that_is_given(spark: Any) -> None:
+    query = Endless()
+    run = streaming_run(spark, lambda **_: query, 10)  # type: ignore[arg-type, return-value]
+    assert (query.waited, query.stopped, run.batches, run.last.rows) == (10, True, 1, 7)
 
 
 def test_a_broken_bound_stops_a_query_of_the_tests(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 from pyspark.sql import SparkSession
 
+import lowwater as lw
+from lowwater.backends.spark.opened import opener
+from lowwater.errors import LowwaterError
+from lowwater.language import bind, read
 from tests.compare import multiset
 from tests.test_names import QUERIES, ROWS, stream
 
@@ -18,3 +24,65 @@ def test_names_mean_the_same_on_spark(spark: SparkSession, query: str) -> None:
     expected = QUERIES[query](stream(), str).collect()
     assert found.column_names == expected.column_names
     assert multiset(found.to_pylist()) == multiset(expected.to_pylist())
+
+
+@pytest.fixture
+def exact(spark: SparkSession) -> Iterator[SparkSession]:
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    yield spark
+    spark.conf.unset("spark.sql.caseSensitive")
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_names_are_exact_where_the_session_says_so(exact: SparkSession, query: str) -> None:
+    rows = stream(exact.createDataFrame(ROWS), progress="Ts")
+    found, expected = QUERIES[query](rows, str).collect(), QUERIES[query](stream(), str).collect()
+    if query.endswith("anew"):  # BYTES is not the column Bytes, but one more
+        assert found.column_names == [*ROWS.column_names, "BYTES"]
+    else:
+        assert multiset(found.to_pylist()) == multiset(expected.to_pylist())
+    with pytest.raises(LowwaterError):
+        QUERIES[query](rows, str.swapcase)
+
+
+def readings(spark: SparkSession) -> lw.Relation:
+    """Two columns that differ in case only, which is for sessions with exact names alone."""
+    frame = spark.createDataFrame([(1, "a", "x"), (2, "a", "y")], "ts long, k string, K string")
+    return lw.stream(frame, name="readings", progress="ts", disorder=0)
+
+
+REFUSED: dict[str, Callable[[lw.Relation], object]] = {
+    "group": lambda rows: rows.window(10).group_by("TS"),
+    "filter": lambda rows: rows.where("TS > 1"),
+    "derive": lambda rows: rows.with_column("n", "TS + 1"),
+    "aggregate": lambda rows: rows.window(10).agg(n=lw.sum("TS")),
+    "filtered": lambda rows: rows.window(10).agg(n=lw.count(where="TS > 1")),
+    "time": lambda rows: rows.window(10, over="TS"),
+    "join": lambda rows: rows.join(rows, on="TS", within=1),
+    "text": lambda rows: lw.sql("SELECT TS FROM R", R=rows),
+    "progress": lambda rows: lw.stream(rows.to_spark(), name="other", progress="TS", disorder=0),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_another_case_is_another_name_where_the_session_says_so(exact: SparkSession, name: str) -> None:
+    with pytest.raises(LowwaterError, match="TS"):
+        REFUSED[name](readings(exact))
+
+
+def test_columns_may_differ_in_case_only_where_the_session_says_so(exact: SparkSession) -> None:
+    rows = readings(exact)
+    counts = rows.window(10).group_by("K").agg(n=lw.count(), first=lw.min("k"))
+    expected = [("x", 1, "a"), ("y", 1, "a")]
+    assert sorted((r["K"], r["n"], r["first"]) for r in counts.collect().to_pylist()) == expected
+    said = lw.sql("SELECT K, count(*) [RANGE 10] AS n, min(k) [RANGE 10] AS first FROM R GROUP BY K", R=rows)
+    assert sorted((r["K"], r["n"], r["first"]) for r in said.collect().to_pylist()) == expected
+
+
+def test_a_declaration_is_exact_where_the_session_says_so(exact: SparkSession) -> None:
+    exact.createDataFrame([(1, "a")], "t long, k string").createOrReplaceTempView("exactly")
+    text = "CREATE STREAM R ({} BIGINT, k STRING) PROGRESS {} DISORDER 0 FROM TABLE exactly; SELECT * FROM R"
+    (bound,) = bind(read(text.format("t", "t")), {}, opener(exact, streaming=False))
+    assert bound.relation.collect().to_pylist() == [{"t": 1, "k": "a"}]
+    with pytest.raises(LowwaterError, match="declares the column 'T'"):
+        bind(read(text.format("T", "T")), {}, opener(exact, streaming=False))

@@ -40,6 +40,10 @@ class SparkBackend:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
+    @property
+    def exact_names(self) -> bool:
+        return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
     def type_of(self, expression: str, schema: pa.Schema, role: str) -> pa.DataType:
         from lowwater.backends.spark.frame import analysed
 

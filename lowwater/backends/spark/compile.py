@@ -29,7 +29,7 @@ from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.sealed import sealed
 from lowwater.backends.spark.versions import applied_by_shard
 from lowwater.backends.spark.written import Outlet
-from lowwater.metrics import BEYOND_ROWS, LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
+from lowwater.metrics import ADAPTING, BEYOND_ROWS, LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
 from lowwater.plan.plan import Plan
 from lowwater.runtime.graph import of_query
 from lowwater.state.segments import unpack
@@ -175,7 +175,7 @@ def metrics(plan: Plan) -> list[Any]:
         )
         for i, placed in enumerate(plan.operators)
         for name in PER_OPERATOR
-        if placed.spec.loses or name not in LOST
+        if (placed.spec.loses or name not in LOST) and (placed.spec.adapts or name not in ADAPTING)
     ]
     of_input = [
         F.sum(F.when(_is_beyond(i, port), F.col(BEYOND_ROWS)).otherwise(0)).alias(f"{BEYOND_ROWS}_{i}_{port}")

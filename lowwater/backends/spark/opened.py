@@ -14,6 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.opened import as_declared, first_rows
+from lowwater.backends.spark.backend import SparkBackend
+from lowwater.backends.spark.formats import reading
 from lowwater.backends.spark.frame import SparkFrame, frame
 from lowwater.backends.spark.kafka import Topics, messages_of
 from lowwater.backends.spark.message_values import OWN, SOURCE
@@ -74,11 +76,11 @@ def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFr
         raise LowwaterError(
             f"A stream of {name} files needs its columns: CREATE STREAM {declared.name} (ts TIMESTAMP, ...)."
         )
-    df = reader.load()
+    df = reading(declared.format, reader.load)
     if declared.schema is None:
         return df
     types = from_arrow_schema(declared.schema)
-    found = zip(declared.found_in(df.columns), types, strict=True)
+    found = zip(declared.found_in(df.columns, SparkBackend(spark).exact_names), types, strict=True)
     return df.select(*(df[name].cast(one.dataType).alias(one.name) for name, one in found))
 
 

@@ -37,14 +37,21 @@ class Scan(Node):
     def properties(self) -> Properties:
         policy = self.input.policy
         if isinstance(policy, Measured):
-            return Properties(self.frame.schema, silent=UNDECLARED, skewed=self.input.skewed, measured=self.time)
+            return Properties(
+                self.frame.schema, silent=UNDECLARED, skewed=self.input.skewed, dense=self.dense, measured=self.time
+            )
         behind = policy.ticks if isinstance(policy, Delay) else None
         return Properties(
             self.frame.schema,
             (Progressing(self.time, behind, by=() if self.input.source is None else (self.input.source,)),),
             apart=self.input.source is not None,
             skewed=self.input.skewed,
+            dense=self.dense,
         )
+
+    @property
+    def dense(self) -> bool:
+        return not self.input.skewed and not self.input.open
 
     def over(self, *inputs: Node) -> Scan:
         return self

@@ -43,6 +43,7 @@ class Union(Node):
             silent=next((one.silent for one in each if one.silent), None),
             again=next((one.again for one in each if one.again), None),
             skewed=all(one.skewed for one in each),
+            dense=any(one.dense for one in each),
             derived=derived,
             measured=first.measured if len({one.measured for one in each}) == 1 else None,
         )
