@@ -30,6 +30,7 @@ from lowwater.joins.aside import Aside
 from lowwater.joins.keyed import Codes, Ints, Keyed, Mask
 from lowwater.joins.side import Side
 from lowwater.model.columns import whole
+from lowwater.model.monitors import Monitor
 from lowwater.state.store import OneTable, Store
 
 RECENT = 1 << 12
@@ -95,13 +96,17 @@ class CompleteKeys:
         """The smallest value in memory, or one above all if there is none."""
         return int(self._value.min(initial=np.iinfo(np.int64).max))
 
-    def above(self, value: int) -> int:
-        """The number of keys that are known to have larger values without decoding a piece."""
-        return int(np.count_nonzero(self._value > value)) + self._disk.above(value)
+    def excess(self, over: int, monitors: Sequence[Monitor]) -> str | None:
+        """A sentence if keys are kept that `forget(over)` drops, or more than rows above `over` have come on an input.
 
-    def below(self, value: int) -> int:
-        """The number of keys that are kept although `forget` could have dropped them."""
-        return int(np.count_nonzero(self._value <= value)) + self._disk.below(value)
+        Pieces are not decoded: a piece that spans `over` counts in neither number.
+        """
+        if n := int(np.count_nonzero(self._value <= over)) + self._disk.below(over):
+            return f"{n} complete keys are remembered with values up to {over}, where all rows to come are late."
+        most = min(monitor.rows - monitor.first_above(over) for monitor in monitors)
+        if (n := int(np.count_nonzero(self._value > over)) + self._disk.above(over)) > most:
+            return f"{n} complete keys are remembered, but only {most} rows with open values have come on some input."
+        return None
 
     @property
     def rows(self) -> int:

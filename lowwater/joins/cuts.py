@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lowwater.joins.strategy import PLAIN
@@ -20,3 +21,8 @@ class Cuts:
     ends: list[list[int]] = field(default_factory=list)
     """Positions at which micro-batches of an input ended. Of older ones every second is forgotten."""
     strategy: str = PLAIN.name
+
+    def over(self, lows: Sequence[int]) -> int:
+        """The value up to which every row to come is late, or behind the cut of another input."""
+        each = [max(value for j, value in enumerate(self.value) if j != i) for i in range(len(lows))]
+        return min(max(cut, low - 1) for cut, low in zip(each, lows, strict=True))

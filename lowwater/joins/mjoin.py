@@ -230,14 +230,8 @@ class MJoin(OAJoin):
         if missed is not None:
             keys = keys.where(~self._is_complete(port, keys))
         time = self._time(port, keys.rows)
-        open = time > self._over()
+        open = time > self.cuts.over(self.low)
         self.complete.add(keys.where(open), time[open])
-
-    def _over(self) -> int:
-        """The value up to which every row to come is late, or behind the cut of another input."""
-        cuts = self.cuts.value
-        each = [max(value for j, value in enumerate(cuts) if j != i) for i in range(self.ports)]
-        return min(max(cut, low - 1) for cut, low in zip(each, self.low, strict=True))
 
     # -- positions -------------------------------------------------------------------------------------------------
 
@@ -293,7 +287,7 @@ class MJoin(OAJoin):
             self.advance(emit)
             if self.limit is not None:
                 self.limit.keep(self, emit)
-            self.complete.forget(self._over())
+            self.complete.forget(self.cuts.over(self.low))
             self.complete.spill(RECENT)
             self._promise(emit)
         for side in self.sides:
@@ -461,14 +455,4 @@ class MJoin(OAJoin):
                 return f"{side.live_rows} rows of {name} are kept in a buffer of {self.buffer(i)}."
             if self._tidy and side.rows > 2 * side.live_rows:
                 return f"{side.rows} rows of {name} are stored, but only {side.live_rows} are in the buffer."
-        return self._excess_keys() if self._tidy else None
-
-    def _excess_keys(self) -> str | None:
-        """Every complete key has a row on every input, behind the first with a value that is still open."""
-        over = self._over()
-        if n := self.complete.below(over):
-            return f"{n} complete keys are remembered with values up to {over}, where all rows to come are late."
-        most = min(monitor.rows - monitor.first_above(over) for monitor in self.streams.monitors)
-        if (n := self.complete.above(over)) > most:
-            return f"{n} complete keys are remembered, but only {most} rows with open values have come on some input."
-        return None
+        return self.complete.excess(self.cuts.over(self.low), self.streams.monitors) if self._tidy else None
