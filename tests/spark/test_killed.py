@@ -40,7 +40,7 @@ def into(kind: str, directory: str) -> Any:
 
     if kind == SEVERAL:
         names = several.queries(several.streams_of(several.TABLES))
-        return {name: directory if name == "busy" else f"{directory} of {name}" for name in names}
+        return {name: directory if name == "busy" else f"{directory}-{name}" for name in names}
     return write if kind == BY_FUNCTION else directory
 
 

@@ -27,7 +27,7 @@ VIEW = "CREATE VIEW PerTen AS SELECT k, count(*) AS n FROM a [RANGE 10 seconds, 
 QUERIES = (
     "SELECT k, n FROM PerTen WHERE n > 1",
     "SELECT sum(v * 10) AS s FROM a [RANGE 8 seconds, SLIDE 4 seconds, WA ts] WHERE k <> 'c'",
-    "SELECT a.k, b.v FROM a JOIN b ON a.k = b.k WITHIN 3 SECONDS",
+    "SELECT a.k, b.v FROM a JOIN b ON a.k = b.k WINDOW 3 seconds",
 )
 NAMES = ["query1", "query2", "query3"]
 
