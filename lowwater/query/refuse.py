@@ -129,7 +129,11 @@ def refuse_revisions(before: Properties, follower: str) -> None:
 
 def _progresses(before: Properties) -> str:
     names = [p.attribute for p in before.progress if p.attribute in before.schema.names]
-    return f"the rows progress on {listed(names)}" if names else "the rows do not progress on any column"
+    return (
+        f"the rows progress on {listed(names)}; name one of these columns"
+        if names
+        else "the rows do not progress on any column; keep one that does"
+    )
 
 
 def groupable(type: pa.DataType) -> bool:

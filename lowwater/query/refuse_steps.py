@@ -57,7 +57,9 @@ def refuse_ending(before: Properties, ends: Ends) -> None:
         if name == ends.value and (pa.types.is_list(given) or pa.types.is_large_list(given)):
             given = given.value_type
         if given != wanted:
-            raise LowwaterError(f"ends() needs {name!r} of the type of {ends.attribute!r}, {wanted}, not {given}.")
+            raise LowwaterError(
+                f"ends() needs {name!r} of the type of {ends.attribute!r}, {wanted}, not {given}; cast it."
+            )
     if before.ends:
         raise LowwaterError("A stream says once when values end: by unique() or by ends(), of one column.")
     if ends.low is not None and ends.attribute == before.attribute:

@@ -64,6 +64,12 @@ def test_expressions_that_spark_cannot_read_are_refused_at_once(spark: SparkSess
     stream = lw.stream(streaming(spark, source), progress="ts", disorder="3 seconds")
     with pytest.raises(lw.LowwaterError, match=r"Spark cannot evaluate 'nothing > 1'"):
         stream.where("nothing > 1")
+    with pytest.raises(
+        lw.LowwaterError, match=r"where\(\) takes an expression over one row, but count\(\) is over several"
+    ):
+        stream.where("count(v) > 1")
+    with pytest.raises(lw.LowwaterError, match=r"Spark cannot evaluate .*kurtosis.*: \[MISSING_GROUP_BY\]"):
+        stream.window(range="5 seconds").agg(n=lw.count()).where("soundex('a') = string(kurtosis(n))")
     with pytest.raises(lw.LowwaterError, match=r"progress= of stream 'stream' names column 'when'"):
         lw.stream(streaming(spark, source), progress="when", disorder="3 seconds")
 

@@ -44,8 +44,8 @@ class SparkBackend:
         from lowwater.backends.spark.frame import analysed
 
         none = self._spark.createDataFrame([], from_arrow_schema(schema))
-        df = analysed(lambda: none.select(F.expr(expression).alias("value")), expression)
-        return arrow_schema(df.schema).field(0).type
+        df = analysed(lambda: none.select("*", F.expr(expression).alias("value")), expression)  # alone, count(n) passes
+        return arrow_schema(df.schema).field(len(schema)).type
 
     def text_of(self, column: object, schema: pa.Schema, role: str) -> str:
         """A `Column` as Spark SQL. Spark writes it, and what it writes must mean the same when it is read again."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lowwater.errors import LowwaterError
 from lowwater.expressions import Expression, zone_of
+from lowwater.expressions.errors import AggregateInside
 from lowwater.expressions.types import spark_name
 from lowwater.model.columns import KEEP
 from lowwater.model.properties import GREATEST, LEAST, Progressing, Properties
@@ -225,6 +226,8 @@ def bound_to(expression: str, schema: pa.Schema, role: str = "The expression") -
     """The expression on Arrow, or None if the subset of Spark SQL that runs there lacks something."""
     try:
         return Expression.of(expression, schema, zone_of(schema), role)
+    except AggregateInside:
+        raise
     except LowwaterError:  # the backend refuses what it cannot evaluate either, in its own words
         return None
 
