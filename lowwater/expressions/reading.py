@@ -141,7 +141,7 @@ CAUSES = {
     "Expecting )": "a parenthesis is not closed",
     "Unexpected token": "a word or a sign is out of place",
 }
-"""What is wrong with a text, by the words of the parser. They are not shown, because some of them name its own parts."""
+"""What is wrong with a text, by the words of the parser. They are not shown, because some name its own parts."""
 
 
 class _Reader:

@@ -67,7 +67,13 @@ def refuse_ending(before: Properties, ends: Ends) -> None:
 
 
 def refuse_union(nodes: Sequence[Node]) -> None:
-    """Refuses a union of relations with other columns, without a common time, or of inputs with one name."""
+    """Refuses a union of relations with other columns, without a common time, of one name, or of revisions."""
+    again = next((node.properties.again for node in nodes if node.properties.again), None)
+    if again is not None:
+        raise LowwaterError(
+            f"union() cannot follow, because {again}, and a revision counts the answers of one query only; leave that "
+            "out, or use union() in front of the window."
+        )
     for other in nodes[1:]:
         _refuse_unlike(nodes[0].properties, other.properties)
     inputs = [n.input for node in nodes for n in node.walk() if isinstance(n, Scan) and scan_like(node)]
