@@ -15,7 +15,6 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import TokenType
 
 from lowwater.errors import LowwaterError, UnknownColumn
 from lowwater.expressions import binding
@@ -87,7 +86,7 @@ def read(text: str, schema: pa.Schema, timezone: str, role: str) -> Node:
     if "\\" in text:
         raise OutsideSubset(f"A backslash in {text!r}", "write the character itself")
     try:
-        several = any(token.token_type == TokenType.SEMICOLON for token in Names().tokenize(text))
+        several = any(token.token_type.name == "SEMICOLON" for token in Names().tokenize(text))
     except TokenError as error:
         raise LowwaterError(f"Cannot read the expression {text!r}: a quote is not closed.") from error
     if several:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import pyarrow as pa
 
@@ -145,6 +146,12 @@ def _progresses(before: Properties) -> str:
         if names
         else "the rows do not progress on any column; keep one that does"
     )
+
+
+def refuse_number(number: object, option: str) -> None:
+    """Refuses numbers of shards or partitions that are none."""
+    if not isinstance(number, Integral) or isinstance(number, bool) or number < 1:
+        raise LowwaterError(f"{option}= is a number of {option}, 1 or more, not {number!r}.")
 
 
 def groupable(type: pa.DataType) -> bool:

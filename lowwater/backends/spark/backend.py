@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -21,11 +22,12 @@ from lowwater.backends.spark.connect import default_parallelism
 from lowwater.backends.spark.running import RunningQuery
 from lowwater.backends.spark.sinks import Sink, Sinks, outlets, outputs_of
 from lowwater.backends.spark.versions import arrow_schema
-from lowwater.errors import LowwaterError, NeedsConfiguration
+from lowwater.errors import LowwaterError, NeedsConfiguration, sentence_in
 from lowwater.plan.plan import Plan
 from lowwater.query.analyzed import Measured
 from lowwater.query.logical import Node
 from lowwater.query.planner import plan as planned
+from lowwater.query.refuse import refuse_number
 
 SHARD_BYTES = 256 << 20
 """Bytes of a finite input that one shard takes: messages and state of so much fit in a worker's memory."""
@@ -81,7 +83,7 @@ class SparkBackend:
         name begins with "lowwater:" and is one of its own, because Spark wants the names in a plan to be unique.
         """
         plan, frames = self._planned(node, late=False)
-        number = shards or _default_shards(self._spark, frames)
+        number = _shards(shards) or _default_shards(self._spark, frames)
         streaming = any(frame.streaming for frame in frames)
         session.configure(self._spark, _batch_rows(frames), number if streaming else None)
         return _results(plan, frames, number, metrics)
@@ -93,9 +95,9 @@ class SparkBackend:
             raise LowwaterError(
                 "collect(), head() and show() need a finite input; for a streaming DataFrame use start() or to_spark()."
             )
-        number = shards or _default_shards(self._spark, frames)
+        number = _shards(shards) or _default_shards(self._spark, frames)
         with session.configured(self._spark, number, _batch_rows(frames)):
-            rows = _results(plan, frames, number).toArrow()
+            rows = _taken(_results(plan, frames, number))
         return plan.in_order(rows.cast(plan.result_schema))
 
     def analyze(self, node: Node, seconds: float | None = None) -> Measured:
@@ -148,8 +150,8 @@ class SparkBackend:
         plan, frames = self._planned(node, late is not None, pinned)
         if not all(frame.streaming for frame in frames):
             raise LowwaterError("start() needs streaming DataFrames; for batch DataFrames use to_spark() or collect().")
-        number = shards or place.shards() or _default_shards(spark, frames)
-        at_once = min(partitions or _cores(spark), number)
+        number = _shards(shards) or place.shards() or _default_shards(spark, frames)
+        at_once = min(_shards(partitions, "partitions") or _cores(spark), number)
         fingerprint = plan.fingerprint(number)
         place.check(fingerprint)
         outputs = outputs_of(spark, place, overwrite, {"results": results, "late": late, "progress": progress})
@@ -185,6 +187,23 @@ def _results(plan: Plan, frames: Sequence[Ingested], shards: int, metrics: str |
     control = [compile.heartbeats(frames[0].spark)] if streaming and _needs_clock(plan) else []
     name = metrics or compile.observed_name(plan)
     return compile.results(plan, compile.packed(plan, frames, shards, False, name, control))
+
+
+def _taken(results: DataFrame) -> pa.Table:
+    """The rows of a finite result. What a worker refuses is raised as the sentence that it was refused by."""
+    try:
+        return results.toArrow()
+    except PySparkException as error:
+        sentence = sentence_in(str(error))
+        if sentence is None:
+            raise
+        raise LowwaterError(sentence) from error
+
+
+def _shards(number: int | None, option: str = "shards") -> int | None:
+    if number is not None:
+        refuse_number(number, option)
+    return None if number is None else int(number)
 
 
 def _batch_rows(frames: Sequence[Ingested]) -> int:

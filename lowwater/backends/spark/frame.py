@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.connect import size_in_bytes, streaming_sources
-from lowwater.backends.spark.handover import ROWS, fixed_or_not, handed_over
+from lowwater.backends.spark.handover import ROWS, by_number, fixed_or_not, handed_over
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.messages import PACKED
 from lowwater.backends.spark.quoting import quoted
@@ -95,7 +95,7 @@ class SparkFrame:
     def apply(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> SparkFrame:
         out = schema if KEEP not in self.df.columns else schema.append(pa.field(KEEP, pa.bool_()))
         rows = min(self.applied_rows, fixed_or_not(self.df.schema, self.df.columns))
-        df = self.df.mapInArrow(ApplyRun(function, schema), from_arrow_schema(out))
+        df = by_number(self.df, ApplyRun(function, schema), from_arrow_schema(out))
         return replace(self._then(df), applied_rows=rows)
 
 
