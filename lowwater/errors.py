@@ -1,5 +1,21 @@
 """Refusals. Each message is one sentence with the problem and the next step."""
 
+from __future__ import annotations
+
+import re
+
+_OURS = re.compile(r"^lowwater\.errors\.\w+: (.+)$", re.MULTILINE)
+
+
+def sentence_in(text: str) -> str | None:
+    """The sentence of lowwater in a stack trace of Python, if there is one: a worker's errors arrive as text.
+
+    >>> sentence_in("Traceback (most recent call last):\\n  File x\\nlowwater.errors.BadWindow: No; yes.\\n\\tat java")
+    'No; yes.'
+    """
+    found = _OURS.search(text)
+    return None if found is None else found[1].strip()
+
 
 class LowwaterError(ValueError):
     """Base of all refusals of lowwater."""

@@ -78,6 +78,8 @@ class Relation(Runnable):
         before = spelled(name, self.node.schema.names, self.node.backend.exact_names) or name
         refuse_column(self.node, before)
         made = Derive(self.node, name, self._text(expression, "with_column()"))
+        if before in self.node.properties.hidden:  # the new column shows, and comes last as any new one
+            return self._of(Project(made, (*self.node.properties.visible.names, name), before != name))
         if before == name:
             return self._of(made)
         shown = self.node.properties.visible.names  # a column whose name differs in case only is replaced, as by Spark

@@ -13,7 +13,7 @@ import lowwater as lw
 ROWS = pa.table({"ts": [1, 2, 3, 31, 32], "n": [1, 2, 3, 4, 5]})
 
 
-def stream(rows: pa.Table = ROWS) -> lw.Relation:
+def stream(rows: Any = ROWS) -> lw.Relation:
     return lw.stream(rows, name="a", progress="ts", disorder=0)
 
 

@@ -89,3 +89,14 @@ def test_columns_of_a_join_that_differ_in_case_only_are_prefixed_as_equal_ones_a
     assert joined.schema.names == ["k", "a_TS", "a_X", "y", "Y", "b_ts", "b_x"]
     counted = joined.window(10, over="a_ts").agg(n=lw.sum("b_X")).collect()
     assert counted["n"].to_pylist() == [7]
+
+
+@pytest.mark.parametrize("name", ["window_time", "WINDOW_TIME"])
+def test_a_column_named_as_a_hidden_one_comes_last(name: str) -> None:
+    counts = stream().window(10).group_by("Link").agg(n=lw.count())
+    found = counts.with_column(name, "n + 1")
+    assert found.schema.names == [*counts.schema.names, name]
+    rows = found.collect()
+    assert rows.column_names == found.schema.names
+    assert [row[name] for row in rows.to_pylist()] == [row["n"] + 1 for row in rows.to_pylist()]
+    assert found.window(100, over="window_end").agg(m=lw.max(name)).collect()["m"].to_pylist() == [3]

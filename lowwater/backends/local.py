@@ -29,6 +29,7 @@ from lowwater.plan.plan import Entry, Plan
 from lowwater.query.analyzed import Measured
 from lowwater.query.logical import Node
 from lowwater.query.planner import plan as planned
+from lowwater.query.refuse import refuse_number
 from lowwater.runtime.graph import LATE, RESULT, Graph, of_query
 from lowwater.runtime.ingest import Ingest, Parcel
 from lowwater.state.store import Saved
@@ -378,8 +379,7 @@ class LocalBackend:
                 f"start() over tables takes shards= and late=, not {given}; it runs here, takes rows by push() and "
                 "gives results by result()."
             )
-        if not isinstance(shards, int | np.integer) or shards < 1:
-            raise LowwaterError(f"shards= is a number of shards, 1 or more, not {shards!r}.")
+        refuse_number(shards, "shards")
         found = planned(node, late)
         return LocalQuery(found.plan, found.frames, shards, late)  # type: ignore[arg-type]
 

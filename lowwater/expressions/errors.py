@@ -15,3 +15,10 @@ class OutsideSubset(LowwaterError):
 
 class Mismatch(LowwaterError):
     """An expression whose types do not fit together. Spark refuses it, too."""
+
+
+class AggregateInside(LowwaterError):
+    """An aggregate in an expression over one row. Spark refuses it, too."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; compute it by agg() first, and refer to its column, as in agg(n=lw.count()).")

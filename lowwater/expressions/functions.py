@@ -154,3 +154,13 @@ CASTS: dict[str, pa.DataType] = {
     "date": pa.date32(),
 }
 """Types whose name is also a cast function, as in `double('NaN')`. `_Reader.type` handles decimals and timestamps."""
+
+AGGREGATES = {
+    *("any", "any_value", "approx_count_distinct", "approx_percentile", "array_agg", "avg", "bit_and"),
+    *("bit_or", "bit_xor", "bool_and", "bool_or", "collect_list", "collect_set", "corr", "count", "count_if"),
+    *("count_min_sketch", "covar_pop", "covar_samp", "every", "first", "first_value", "grouping", "kurtosis"),
+    *("last", "last_value", "listagg", "max", "max_by", "mean", "median", "min", "min_by", "mode"),
+    *("percentile", "percentile_approx", "product", "skewness", "some", "std", "stddev", "stddev_pop"),
+    *("stddev_samp", "string_agg", "sum", "try_avg", "try_sum", "var_pop", "var_samp", "variance"),
+}
+"""Spark's functions over several rows. An expression over one row cannot call them."""

@@ -6,7 +6,6 @@ and `functions.py` alone defines its meaning. This module is imported only when 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar
@@ -14,14 +13,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
 from lowwater.errors import LowwaterError, UnknownColumn
 from lowwater.expressions import binding
 from lowwater.expressions.casts import cast, in_utc
-from lowwater.expressions.errors import OutsideSubset
-from lowwater.expressions.functions import CASTS, FUNCTIONS, OPERATORS
+from lowwater.expressions.errors import AggregateInside, OutsideSubset
+from lowwater.expressions.functions import AGGREGATES, CASTS, FUNCTIONS, OPERATORS
 from lowwater.expressions.time_functions import Interval, moved
 from lowwater.expressions.tree import Column, Literal, Node
 from lowwater.expressions.types import NTZ, canonical, inside
@@ -87,12 +86,18 @@ def read(text: str, schema: pa.Schema, timezone: str, role: str) -> Node:
     if "\\" in text:
         raise OutsideSubset(f"A backslash in {text!r}", "write the character itself")
     try:
+        several = any(token.token_type.name == "SEMICOLON" for token in Names().tokenize(text))
+    except TokenError as error:
+        raise LowwaterError(f"Cannot read the expression {text!r}: a quote is not closed.") from error
+    if several:
+        raise LowwaterError(f"{text!r} is not one expression; write one, without a semicolon, as in 'n > 3'.")
+    try:
         parsed = Names().parse(text)
     except SqlglotError as error:
         _refuse_reserved(text, schema)
         raise LowwaterError(f"Cannot read the expression {text!r}: {_position(error)}.") from error
     if len(parsed) != 1 or parsed[0] is None:
-        raise LowwaterError(f"Cannot read {text!r}: it is not one expression.")
+        raise LowwaterError(f"{text!r} is not one expression; write one, as in 'n > 3'.")
     if isinstance(parsed[0], exp.Query):
         _refuse_reserved(text, schema)
     found = _Reader(schema, timezone, role).node(parsed[0])
@@ -138,8 +143,16 @@ def _position(error: SqlglotError) -> str:
     if not details:
         return str(error).splitlines()[0].rstrip(".")
     first = details[0]
-    cause = re.sub(r"Required keyword: .*", "an operand is missing", first["description"].rstrip("."))
+    cause = next((ours for theirs, ours in CAUSES.items() if theirs in first["description"]), "it is no SQL")
     return f"{cause} at line {first['line']}, column {first['col']}"
+
+
+CAUSES = {
+    "Required keyword": "an operand is missing",
+    "Expecting )": "a parenthesis is not closed",
+    "Unexpected token": "a word or a sign is out of place",
+}
+"""What is wrong with a text, by the words of the parser. They are not shown, because some name its own parts."""
 
 
 class _Reader:
@@ -275,6 +288,8 @@ class _Reader:
 
     def call(self, parsed: exp.Anonymous) -> Node:
         name = parsed.name.lower()
+        if name in AGGREGATES:
+            raise AggregateInside(f"{self.role} takes an expression over one row, but {name}() is over several")
         if name in CASTS and len(parsed.expressions) == 1:
             return cast(self.value(parsed.expressions[0]), CASTS[name], self.zone)
         if name not in FUNCTIONS:

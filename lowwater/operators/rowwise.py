@@ -125,7 +125,7 @@ class MapSpec(RowwiseSpec):
     shown: pa.Schema
     hidden: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
-    """The columns on which its rows progress."""
+    """The columns on which its rows progress, and which the function must not change."""
     name = "Apply"
 
     @property
@@ -143,7 +143,7 @@ class MapSpec(RowwiseSpec):
     def open(self, store: Store, shards: int) -> Operator:
         known = self.before
         same = [f.name for f in self.result if f.name in known.names and known.field(f.name).type == f.type]
-        function, shown, hidden, times = self.function, self.shown, self.hidden, [t for t in self.times if t in same]
+        function, shown, hidden, times = self.function, self.shown, self.hidden, self.times
         return Map(lambda rows: mapped(rows, function, shown, hidden, times), same, store)
 
 
@@ -284,7 +284,7 @@ def mapped(
         )
     shown = pa.table([_returned(found, f) for f in schema], schema=schema)
     for name in unchanged:
-        if name in schema.names and not shown.column(name).equals(rows.column(name)):
+        if name in schema.names and not shown.column(name).equals(rows.column(name).cast(schema.field(name).type)):
             raise LowwaterError(
                 f"apply() changed {name!r}, on which its rows progress; return it as it is, and add a column for new "
                 "times."

@@ -83,6 +83,10 @@ class OutsideStep:
     columns: tuple[str, ...] = ()
     function: RowFunction | None = None
     schema: pa.Schema | None = None
+    hidden: tuple[str, ...] = ()
+    """Columns that the function does not see, and that stay with their rows"""
+    unchanged: tuple[str, ...] = ()
+    """Columns on which rows progress, so that the function must not change them"""
 
     def __str__(self) -> str:
         if self.kind == "filter":

@@ -78,7 +78,9 @@ def joined(
     else:
         each: list[Any] = list(within) if isinstance(within, list | tuple) else [within] * n
         if len(each) != n:
-            raise BadWindow(f"join(within=) gives {len(each)} windows for {n} streams.")
+            raise BadWindow(
+                f"join(within=) gives {len(each)} windows for {n} streams; give one window for all of them, or {n}."
+            )
         waits = tuple(_length(ticks, one) for one in each)
     return Join(
         tuple(nodes),
@@ -123,7 +125,7 @@ def _time(name: str, node: Node, over: str | None) -> str:
         return _named(name, node, over, "over")  # refuse_join() refuses one that does not progress
     attribute = properties.attribute
     if attribute is None or attribute not in properties.schema.names:
-        reason = properties.silent or "its rows do not progress on any column"
+        reason = properties.silent or "its rows do not progress on any column; keep one that does"
         raise BadWindow(f"Rows of {name!r} would be kept for ever: {reason}.")
     return attribute
 
@@ -152,7 +154,9 @@ def keys_of(on: On, n: int) -> list[tuple[str, ...]]:
     each = [(one,) * n if isinstance(one, str) else tuple(one) for one in columns]
     for one in each:
         if len(one) != n:
-            raise LowwaterError(f"join(on=) names {len(one)} columns, {list(one)}, for {n} streams.")
+            raise LowwaterError(
+                f"join(on=) names {len(one)} columns, {list(one)}, for {n} streams; name one column of each."
+            )
     return [tuple(one[i] for one in each) for i in range(n)]
 
 

@@ -83,7 +83,7 @@ def refuse_sides(what: WindowJoin, each: Sequence[Properties]) -> None:
     for side, properties in zip(what.sides, each, strict=True):
         own = properties.progressing(side.time)
         if own is None:
-            reason = properties.silent or f"its rows do not progress on {side.time!r}"
+            reason = properties.silent or f"its rows do not progress on {side.time!r}; name a column that does in over="
             raise BadWindow(f"Rows of {side.name!r} would be kept for ever: {reason}.")
         if own.nullable:
             raise BadWindow(

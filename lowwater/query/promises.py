@@ -41,7 +41,7 @@ def promised(what: WindowedAggregation, before: Properties, flush: Flush) -> Pro
         attributes = (what.time,)
     elif isinstance(window, Partitioned):
         attributes = ()
-        silent = "windows over the rows of each key are in no order of time before the end of the stream"
+        silent = "windows over the rows of each key are in no order of time; let them be the last step"
     elif isinstance(window, TupleBased):
         attributes = ("window_end", "window_start", "wid")
     elif isinstance(window, Landmark):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import pyarrow as pa
 
@@ -30,11 +31,22 @@ def refuse_columns(what: WindowedAggregation) -> None:
             raise LowwaterError(f"The result would have two columns named {name!r}; rename or drop the group column.")
         refuse_uncomparable(name, what.schema, "group_by()")
     refuse_own_names(what.schema)
-    names = list(what.schema.names) if over else [*reserved, *what.group_by]
-    for name, _ in what.aggregates:
-        if name in names:
+    refuse_names(what.schema.names if over else [*reserved, *what.group_by], [name for name, _ in what.aggregates])
+
+
+def refuse_names(columns: Sequence[str], aggregates: Sequence[str]) -> None:
+    """Refuses aggregates whose names meet those of other columns: Spark does not tell upper and lower case apart."""
+    known = {name.lower(): name for name in columns}
+    for name in aggregates:
+        other = known.setdefault(name.lower(), "")
+        if other == name:
             raise LowwaterError(f"The result would have two columns named {name!r}; give the aggregate another name.")
-        names.append(name)
+        if other:
+            raise LowwaterError(
+                f"The result would have the columns {other!r} and {name!r}, which differ in case only; give the "
+                "aggregate another name."
+            )
+        known[name.lower()] = name
 
 
 def refuse_key(on: Sequence[str], before: Properties, verb: str) -> None:
@@ -129,7 +141,17 @@ def refuse_revisions(before: Properties, follower: str) -> None:
 
 def _progresses(before: Properties) -> str:
     names = [p.attribute for p in before.progress if p.attribute in before.schema.names]
-    return f"the rows progress on {listed(names)}" if names else "the rows do not progress on any column"
+    return (
+        f"the rows progress on {listed(names)}; name one of these columns"
+        if names
+        else "the rows do not progress on any column; keep one that does"
+    )
+
+
+def refuse_number(number: object, option: str) -> None:
+    """Refuses numbers of shards or partitions that are none."""
+    if not isinstance(number, Integral) or isinstance(number, bool) or number < 1:
+        raise LowwaterError(f"{option}= is a number of {option}, 1 or more, not {number!r}.")
 
 
 def groupable(type: pa.DataType) -> bool:

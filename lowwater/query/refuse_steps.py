@@ -57,7 +57,9 @@ def refuse_ending(before: Properties, ends: Ends) -> None:
         if name == ends.value and (pa.types.is_list(given) or pa.types.is_large_list(given)):
             given = given.value_type
         if given != wanted:
-            raise LowwaterError(f"ends() needs {name!r} of the type of {ends.attribute!r}, {wanted}, not {given}.")
+            raise LowwaterError(
+                f"ends() needs {name!r} of the type of {ends.attribute!r}, {wanted}, not {given}; cast it."
+            )
     if before.ends:
         raise LowwaterError("A stream says once when values end: by unique() or by ends(), of one column.")
     if ends.low is not None and ends.attribute == before.attribute:
@@ -65,7 +67,13 @@ def refuse_ending(before: Properties, ends: Ends) -> None:
 
 
 def refuse_union(nodes: Sequence[Node]) -> None:
-    """Refuses a union of relations with other columns, without a common time, or of inputs with one name."""
+    """Refuses a union of relations with other columns, without a common time, of one name, or of revisions."""
+    again = next((node.properties.again for node in nodes if node.properties.again), None)
+    if again is not None:
+        raise LowwaterError(
+            f"union() cannot follow, because {again}, and a revision counts the answers of one query only; leave that "
+            "out, or use union() in front of the window."
+        )
     for other in nodes[1:]:
         _refuse_unlike(nodes[0].properties, other.properties)
     inputs = [n.input for node in nodes for n in node.walk() if isinstance(n, Scan) and scan_like(node)]

@@ -38,7 +38,7 @@ def time_of(
         raise BadWindow(f"The results progress on {' and '.join(known)}, not on {over!r}; name one in over=.")
     time = over or before.attribute
     if not times or time is None:
-        since = before.silent or "the rows do not progress on any column"
+        since = before.silent or "the rows do not progress on any column; keep one that does"
         raise BadWindow(f"{consequence} before the stream ends, since {since}.")
     return time
 

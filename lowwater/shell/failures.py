@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lowwater.errors import LowwaterError
+from lowwater.errors import LowwaterError, sentence_in
 from lowwater.language import Script, places_of
 
-_OURS = re.compile(r"^lowwater\.errors\.\w+: (.+)$", re.MULTILINE)
 _PYTHON = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception): .+)$", re.MULTILINE)
 _FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
 
@@ -20,9 +19,9 @@ def cause_of(text: str) -> str:
     >>> cause_of("Job aborted.\\nTraceback (most recent call last):\\n  File x\\nValueError: no such link\\n\\tat java")
     'ValueError: no such link'
     """
-    ours = _OURS.search(text)
+    ours = sentence_in(text)
     if ours is not None:
-        return ours[1].strip()
+        return ours
     if "Traceback" in text:
         python = _PYTHON.findall(text[text.index("Traceback") :])
         if python:

@@ -86,3 +86,20 @@ def test_a_declaration_is_exact_where_the_session_says_so(exact: SparkSession) -
     assert bound.relation.collect().to_pylist() == [{"t": 1, "k": "a"}]
     with pytest.raises(LowwaterError, match="declares the column 'T'"):
         bind(read(text.format("T", "T")), {}, opener(exact, streaming=False))
+
+
+def test_any_name_passes_steps_that_spark_evaluates_between_stages(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(ROWS.append_column("a`b", ROWS["Link"]))
+    counts = stream(frame).window(10).group_by("a`b", "src.ip").agg(**{"how many": lw.count()})
+    hashed = counts.with_column("h.h", "sha2(`a``b`, 256)").where("`how many` > 0").window(100).group_by("h.h", "a`b")
+    found = hashed.agg(n=lw.sum("how many")).collect()
+    assert {(row["a`b"], row["n"]) for row in found.to_pylist()} == {("x", 2), ("y", 2)}
+    assert len(set(found["h.h"].to_pylist())) == 2
+
+
+def test_any_name_passes_a_function_where_rows_are_read(spark: SparkSession) -> None:
+    rows = ROWS.append_column("a`b", ROWS["Link"])
+    found = (
+        stream(spark.createDataFrame(rows)).apply(lambda table: table, rows.schema).where("`src.ip` <> 'b'").collect()
+    )
+    assert found.select(rows.schema.names).num_rows == 3

@@ -64,6 +64,12 @@ def test_expressions_that_spark_cannot_read_are_refused_at_once(spark: SparkSess
     stream = lw.stream(streaming(spark, source), progress="ts", disorder="3 seconds")
     with pytest.raises(lw.LowwaterError, match=r"Spark cannot evaluate 'nothing > 1'"):
         stream.where("nothing > 1")
+    with pytest.raises(
+        lw.LowwaterError, match=r"where\(\) takes an expression over one row, but count\(\) is over several"
+    ):
+        stream.where("count(v) > 1")
+    with pytest.raises(lw.LowwaterError, match=r"Spark cannot evaluate .*kurtosis.*: \[MISSING_GROUP_BY\]"):
+        stream.window(range="5 seconds").agg(n=lw.count()).where("soundex('a') = string(kurtosis(n))")
     with pytest.raises(lw.LowwaterError, match=r"progress= of stream 'stream' names column 'when'"):
         lw.stream(streaming(spark, source), progress="when", disorder="3 seconds")
 
@@ -74,3 +80,16 @@ def test_start_wants_a_stream_and_collect_a_finite_input(spark: SparkSession, so
     batch = stream_of(spark.read.parquet(str(source)))
     with pytest.raises(lw.LowwaterError, match=r"start\(\) needs streaming DataFrames"):
         batch.start(checkpoint=str(tmp_path / "c"), results=str(tmp_path / "o"))
+
+
+def test_a_number_of_shards_or_partitions_is_one_or_more(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    with pytest.raises(lw.LowwaterError, match=r"^shards= is a number of shards, 1 or more, not 0\.$"):
+        stream_of(spark.read.parquet(str(source))).collect(shards=0)
+    stream = stream_of(streaming(spark, source))
+    with pytest.raises(lw.LowwaterError, match=r"^shards= is a number of shards, 1 or more, not -1\.$"):
+        stream.to_spark(shards=-1)
+    options = {"checkpoint": str(tmp_path / "c"), "results": str(tmp_path / "o")}
+    with pytest.raises(lw.LowwaterError, match=r"^partitions= is a number of partitions, 1 or more, not 0\.$"):
+        stream.start(**options, partitions=0)
+    with pytest.raises(lw.LowwaterError, match=r"^shards= is a number of shards, 1 or more, not 1\.5\.$"):
+        stream.start(**options, shards=1.5)

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -21,11 +22,12 @@ from lowwater.backends.spark.connect import default_parallelism
 from lowwater.backends.spark.running import RunningQuery
 from lowwater.backends.spark.sinks import Sink, Sinks, outlets, outputs_of, sinks_of
 from lowwater.backends.spark.versions import arrow_schema
-from lowwater.errors import LowwaterError, NeedsConfiguration
+from lowwater.errors import LowwaterError, NeedsConfiguration, sentence_in
 from lowwater.plan.plan import Plan
 from lowwater.query.analyzed import Measured
 from lowwater.query.logical import Node
 from lowwater.query.planner import plan as planned
+from lowwater.query.refuse import refuse_number
 
 SHARD_BYTES = 256 << 20
 """Bytes of a finite input that one shard takes: messages and state of so much fit in a worker's memory."""
@@ -48,8 +50,8 @@ class SparkBackend:
         from lowwater.backends.spark.frame import analysed
 
         none = self._spark.createDataFrame([], from_arrow_schema(schema))
-        df = analysed(lambda: none.select(F.expr(expression).alias("value")), expression)
-        return arrow_schema(df.schema).field(0).type
+        df = analysed(lambda: none.select("*", F.expr(expression).alias("value")), expression)  # alone, count(n) passes
+        return arrow_schema(df.schema).field(len(schema)).type
 
     def text_of(self, column: object, schema: pa.Schema, role: str) -> str:
         """A `Column` as Spark SQL. Spark writes it, and what it writes must mean the same when it is read again."""
@@ -85,7 +87,7 @@ class SparkBackend:
         name begins with "lowwater:" and is one of its own, because Spark wants the names in a plan to be unique.
         """
         plan, frames = self._planned(node, late=False)
-        number = shards or _default_shards(self._spark, frames)
+        number = _shards(shards) or _default_shards(self._spark, frames)
         streaming = any(frame.streaming for frame in frames)
         session.configure(self._spark, compile.batch_rows(plan, frames), number if streaming else None)
         return compile.results(plan, _packed(plan, frames, number, metrics))
@@ -97,14 +99,14 @@ class SparkBackend:
             raise LowwaterError(
                 "collect(), head() and show() need a finite input; for a streaming DataFrame use start() or to_spark()."
             )
-        number = shards or _default_shards(self._spark, frames)
+        number = _shards(shards) or _default_shards(self._spark, frames)
         with session.configured(self._spark, number, compile.batch_rows(plan, frames)):
             host = _packed(plan, frames, number)
             several = len(plan.roots) > 1
             if several:  # each query is an action of its own, and all of them are computed by the first
                 host.persist()
             try:
-                found = [compile.results(plan, host, query).toArrow() for query in range(len(plan.roots))]
+                found = [_taken(compile.results(plan, host, query)) for query in range(len(plan.roots))]
             finally:
                 if several:
                     host.unpersist()
@@ -162,8 +164,8 @@ class SparkBackend:
         plan, frames = self._planned(node, late is not None, pinned)
         if not all(frame.streaming for frame in frames):
             raise LowwaterError("start() needs streaming DataFrames; for batch DataFrames use to_spark() or collect().")
-        number = shards or place.shards() or _default_shards(spark, frames)
-        at_once = min(partitions or _cores(spark), number)
+        number = _shards(shards) or place.shards() or _default_shards(spark, frames)
+        at_once = min(_shards(partitions, "partitions") or _cores(spark), number)
         fingerprint = plan.fingerprint(number)
         place.check(fingerprint)
         outputs = outputs_of(spark, place, overwrite, sinks_of(plan, results, late, progress))
@@ -198,6 +200,23 @@ def _packed(plan: Plan, frames: Sequence[Ingested], shards: int, metrics: str | 
     streaming = any(frame.streaming for frame in frames)
     control = [compile.heartbeats(frames[0].spark)] if streaming and _needs_clock(plan) else []
     return compile.packed(plan, frames, shards, False, metrics or compile.observed_name(plan), control)
+
+
+def _taken(results: DataFrame) -> pa.Table:
+    """The rows of a finite result. What a worker refuses is raised as the sentence that it was refused by."""
+    try:
+        return results.toArrow()
+    except PySparkException as error:
+        sentence = sentence_in(str(error))
+        if sentence is None:
+            raise
+        raise LowwaterError(sentence) from error
+
+
+def _shards(number: int | None, option: str = "shards") -> int | None:
+    if number is not None:
+        refuse_number(number, option)
+    return None if number is None else int(number)
 
 
 def _needs_clock(plan: Plan) -> bool:

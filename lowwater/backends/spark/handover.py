@@ -19,6 +19,7 @@ Timestamps travel as integers, which Spark writes faster, and become timestamps 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -87,6 +88,23 @@ def handed_over(df: DataFrame, columns: Sequence[str], run: Run, schema: str) ->
 def fixed_or_not(schema: StructType, columns: Sequence[str]) -> int:
     """`rows_of_batch` of some columns of a schema."""
     return rows_of_batch(schema[name].dataType for name in columns)
+
+
+def by_number(df: DataFrame, run: Run, schema: Any) -> DataFrame:
+    """`mapInArrow` that takes any names of columns: those with a dot or a backtick travel by number."""
+    if not any(mark in name for name in df.columns for mark in ".`"):
+        return df.mapInArrow(run, schema)
+    return df.toDF(*(f"c{i}" for i in range(len(df.columns)))).mapInArrow(Numbered(run, tuple(df.columns)), schema)
+
+
+class Numbered:
+    """A run over columns that get their names back."""
+
+    def __init__(self, run: Run, names: tuple[str, ...]) -> None:
+        self._run, self._names = run, list(names)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self._run(batch.rename_columns(self._names) for batch in batches)
 
 
 def _handed(name: str, is_time: bool) -> Column:

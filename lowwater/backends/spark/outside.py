@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from lowwater.backends.spark.handover import by_number
 from lowwater.backends.spark.host import addressed
 from lowwater.backends.spark.messages import OUTSIDE, PACKED, SCHEMA, Pieces, batches, packets_of
 from lowwater.backends.spark.quoting import quoted
@@ -43,7 +44,7 @@ def evaluated_between(output: DataFrame, plan: Plan, stage: int, shards: int) ->
         for step in edge.outside:
             unfolded = _step(unfolded, step)
         after = arrow_schema(unfolded.drop(_ROW, *(_AS + name for name in SCHEMA.names)).schema)
-        output = unfolded.mapInArrow(Fold(plan, number, shards, after), PACKED)
+        output = by_number(unfolded, Fold(plan, number, shards, after), PACKED)
     return output
 
 
@@ -57,8 +58,7 @@ def steps_on(rows: DataFrame, steps: Sequence[OutsideStep]) -> DataFrame:
         elif step.kind == "project":
             rows = rows.select(*(F.col(quoted(name)) for name in step.columns))
         else:
-            assert step.schema is not None
-            rows = rows.mapInArrow(Mapped(step.function, step.schema), from_arrow_schema(step.schema))
+            rows = _mapped(rows, step)
     return rows
 
 
@@ -76,9 +76,14 @@ def _step(rows: DataFrame, step: OutsideStep) -> DataFrame:
     packed = [_ROW, *(_AS + name for name in SCHEMA.names)]
     if step.kind == "project":
         return rows.select(*packed, *(F.col(quoted(name)) for name in step.columns))
+    return _mapped(rows, step, packed)
+
+
+def _mapped(rows: DataFrame, step: OutsideStep, packed: Sequence[str] = ()) -> DataFrame:
     assert step.schema is not None
-    schema = pa.schema([*_unfolded(pa.schema([])), *step.schema])
-    return rows.mapInArrow(Mapped(step.function, step.schema, packed), from_arrow_schema(schema))
+    before = arrow_schema(rows.schema)
+    carried = [before.field(name) for name in (*packed, *step.hidden)]
+    return by_number(rows, Mapped(step, packed), from_arrow_schema(pa.schema([*carried, *step.schema])))
 
 
 class Unfold:
@@ -141,20 +146,26 @@ class Fold:
 class Mapped:
     """A user's function over Arrow tables, with other columns carried around it."""
 
-    def __init__(self, function: Any, schema: pa.Schema, carried: Sequence[str] = ()) -> None:
-        self._function, self._schema, self._carried = function, schema, list(carried)
+    def __init__(self, step: OutsideStep, packed: Sequence[str]) -> None:
+        self._step, self._packed = step, list(packed)
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in rows:
             table = pa.Table.from_batches([batch])
-            if not self._carried:
-                yield from mapped(table, self._function, self._schema).combine_chunks().to_batches()
-                continue
-            own, others = table.filter(table.column(_ROW)), table.filter(pc.invert(table.column(_ROW)))
-            whole = pa.schema([*(table.schema.field(name) for name in self._carried), *self._schema])
-            for part in (mapped(own, self._function, self._schema, self._carried), others):
-                columns = [
-                    part.column(f.name) if f.name in part.column_names else pa.nulls(part.num_rows, f.type)
-                    for f in whole
-                ]
-                yield from pa.table(columns, schema=whole).combine_chunks().to_batches()
+            own, others = table, None
+            if self._packed:
+                own, others = table.filter(table.column(_ROW)), table.filter(pc.invert(table.column(_ROW)))
+            step, carried = self._step, [*self._packed, *self._step.hidden]
+            assert step.schema is not None
+            assert step.function is not None
+            whole = pa.schema([*(table.schema.field(name) for name in carried), *step.schema])
+            changed = mapped(own, step.function, step.schema, carried, step.unchanged)
+            for part in (changed, others):
+                if part is not None:
+                    yield from _in_columns(part, whole).combine_chunks().to_batches()
+
+
+def _in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows in the columns of a schema; those that they lack are null."""
+    columns = [rows.column(f.name) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)

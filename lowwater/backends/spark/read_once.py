@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lowwater.backends.spark.handover import Run
+from lowwater.backends.spark.handover import Run, by_number
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.quoting import quoted
 from lowwater.model.columns import KEEP
@@ -85,7 +85,7 @@ class Apply:
         out = from_arrow_schema(self.schema)
         for name in around:
             out = out.add(df.schema[name])
-        return df.mapInArrow(ApplyRun(self.function, self.schema, carried), out)
+        return by_number(df, ApplyRun(self.function, self.schema, carried), out)
 
 
 class ApplyRun:

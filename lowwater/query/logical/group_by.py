@@ -14,7 +14,7 @@ from lowwater.model.words import listed
 from lowwater.operators.group_by import GroupBySpec, Grouping
 from lowwater.query.logical.join import Join
 from lowwater.query.logical.node import Stateful, Unary
-from lowwater.query.refuse import refuse_key, refuse_revisions
+from lowwater.query.refuse import refuse_key, refuse_names, refuse_revisions
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +27,7 @@ class GroupBy(Unary, Stateful):
     @cached_property
     def what(self) -> Grouping:
         refuse_key(self.groups, self.of.properties, "group_by()")
-        for name, _ in self.aggregates:
-            if name in self.groups:
-                raise LowwaterError(
-                    f"The result would have two columns named {name!r}; give the aggregate another name."
-                )
+        refuse_names(self.groups, [name for name, _ in self.aggregates])
         return Grouping(self.of.schema, self.groups, self.aggregates, tuple(self._times))
 
     @property

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lowwater.errors import LowwaterError
 from lowwater.expressions import Expression, zone_of
+from lowwater.expressions.errors import AggregateInside
 from lowwater.expressions.types import spark_name
 from lowwater.model.columns import KEEP
 from lowwater.model.properties import GREATEST, LEAST, Progressing, Properties
@@ -202,15 +203,20 @@ class Map(Rowwise):
     def reads(self, needed: Set[str]) -> Sequence[Set[str]]:
         return [{*self.of.properties.visible.names, *needed}]
 
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns on which rows progress before and after the function."""
+        return tuple(p.attribute for p in self.properties.progress if p.attribute in self.result.names)
+
     def spec(self) -> OperatorSpec:
-        times = tuple(p.attribute for p in self.of.properties.progress)
-        return MapSpec(self.of.schema, self.function, self.result, self.properties.hidden, times)
+        return MapSpec(self.of.schema, self.function, self.result, self.properties.hidden, self.times)
 
     def read(self, at: Reading) -> Reading:
         return replace(at, frame=at.frame.apply(self.function, self.schema), steps=(*at.steps, self.line()))
 
     def step(self) -> OutsideStep:
-        return OutsideStep("map", function=self.function, schema=self.schema)
+        hidden = self.properties.hidden
+        return OutsideStep("map", function=self.function, schema=self.result, hidden=hidden, unchanged=self.times)
 
 
 def type_of(expression: str, node: Node, role: str) -> pa.DataType:
@@ -225,6 +231,8 @@ def bound_to(expression: str, schema: pa.Schema, role: str = "The expression") -
     """The expression on Arrow, or None if the subset of Spark SQL that runs there lacks something."""
     try:
         return Expression.of(expression, schema, zone_of(schema), role)
+    except AggregateInside:
+        raise
     except LowwaterError:  # the backend refuses what it cannot evaluate either, in its own words
         return None
 
