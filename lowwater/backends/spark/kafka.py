@@ -40,8 +40,8 @@ from lowwater.relation import Relation
 SAMPLE = 1_000
 """Messages of a topic that its columns are inferred from."""
 FETCHED = {"kafka.max.partition.fetch.bytes": str(8 << 20), "kafka.max.poll.records": "10000"}
-"""What a consumer asks for at once, unless the options say it: more than Kafka's 1 MB and 500 records, so that fewer requests
-are made. It takes at most so many bytes of each task."""
+"""What a consumer asks for at once, unless the options say it: more than Kafka's 1 MB and 500 records, so that fewer
+requests are made. It takes at most so many bytes of each task."""
 _OFFSETS = re.compile("(starting|ending)(offsets|timestamp)", re.IGNORECASE)
 _WHERE = ("subscribe", "assign", "subscribePattern")
 _ADDRESS = "kafka.bootstrap.servers"
