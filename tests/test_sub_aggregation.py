@@ -331,7 +331,7 @@ def test_a_query_with_a_table_gives_the_same_answers(group_by: tuple[str, ...]) 
 
 
 def asked(rows: pa.Table, group_by: tuple[str, ...], table: int | None) -> lw.Query:
-    stream = lw.stream(rows, name="rows", progress="ts", disorder=50)
+    stream = lw.stream(rows, name="rows", progress="ts", disorder=50, groups="dense")
     aggregates = {"n": lw.count(), "s": lw.sum("v"), "low": lw.min("v"), "mid": lw.median("v")}
     return stream.window(range=60, slide=20).group_by(*group_by).agg(table=table, **aggregates)
 
