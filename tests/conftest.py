@@ -16,7 +16,7 @@ from tests.spark import quick
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-settings.register_profile("lowwater", examples(50), deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("lowwater", examples(30), deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("lowwater")
 
 quick.use()

@@ -62,7 +62,7 @@ class Endless:
 
 def test_a_stream_is_measured_for_the_time_that_is_given(spark: Any) -> None:
     query = Endless()
-    run = streaming_run(spark, lambda **_: query, 10)  # type: ignore[arg-type, return-value]
+    run = streaming_run(spark, lambda **_: query, 10, ["only"])  # type: ignore[arg-type, return-value]
     assert (query.waited, query.stopped, run.batches, run.last.rows) == (10, True, 1, 7)
 
 

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks import jars
 from benchmarks.broker import create_topic
-from tests.soak import SOAKING
+from tests.soak import SOAKING, only_soaking
 from tests.spark import kinds, topics
 from tests.spark.answers import parts, write_part
 from tests.spark.destinations import COLUMNS, KINDS, ROWS, destinations, prepare, query, read
@@ -170,6 +170,7 @@ print(json.dumps({"held_back_by": before.held_back_by, "sources": sources, "numb
 """
 
 
+@only_soaking
 def test_partitions_of_a_topic_are_sources_on_connect_too(
     remote: str, spark: SparkSession, kafka: str, tmp_path: Path
 ) -> None:
@@ -215,6 +216,7 @@ except lw.LowwaterError as error:
 """
 
 
+@only_soaking
 def test_outputs_that_do_not_repeat_themselves_on_connect(
     remote: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -224,8 +226,6 @@ def test_outputs_that_do_not_repeat_themselves_on_connect(
     plain = {output: str(tmp_path / f"plain-{output}") for output in COLUMNS}
     query(spark, tmp_path).start(checkpoint=str(tmp_path / "plain"), **plain, shards=2).finish()
     tried = [kind for kind in KINDS if kind != "jdbc" and (kind not in NEEDED or NEEDED[kind].there)]
-    if not SOAKING:  # one stands for all: on a classic session every kind is killed in every run
-        tried = tried[:1]
     servers = request.getfixturevalue("kafka") if "kafka" in tried and jars.BROKER.there else ""
     for kind in tried:
         prepare(spark, kind, tmp_path / kind, servers)
