@@ -197,6 +197,31 @@ def test_values_that_cannot_be_read_are_counted_and_late(spark: SparkSession, mi
     assert unread == Counter(["no JSON", "", "[1]", '{"ts": "1970-01-01T00:00:01Z", "key": 1, "val": "x"}', None, None])
 
 
+@pytest.mark.parametrize("filter", [None, "val >= 0"])
+def test_several_queries_over_a_topic_read_it_once(
+    filter: str | None, spark: SparkSession, mixed: str, tmp_path: Path
+) -> None:
+    """One query reads the keys, and one the values, of the same messages. A filter leaves all values to from_json."""
+    rows = opened(spark, mixed)
+    queries = {
+        "keys": rows.window("5 seconds").group_by("key").agg(n=lw.count()),
+        "values": (rows if filter is None else rows.where(filter)).window("10 seconds").agg(s=lw.sum("val")),
+    }
+    outs = {name: str(tmp_path / name) for name in queries}
+    together = lw.together(**queries)
+    assert "mixed is read once, for keys and values" in together.explain()
+    running = together.start(checkpoint=str(tmp_path / "checkpoint"), results=outs, shards=2)
+    running.finish(timeout=600)
+    assert (running.metrics().rows, running.metrics().null_rows) == (26, 6)
+    last = running.spark.lastProgress  # finish() has started the query anew, so that it counts no rows here
+    assert len([source for source in last.sources if "Kafka" in source.description]) == 1
+    keys = Counter((row.window_end.timestamp(), row.key) for row in spark.read.parquet(outs["keys"]).collect())
+    counted = Counter((second // 5 * 5 + 5, second % 3) for second in range(20))
+    found = {(row.window_end.timestamp(), row.key): row.n for row in spark.read.parquet(outs["keys"]).collect()}
+    assert (found, set(keys.values())) == (dict(counted), {1})
+    assert sorted(row.s for row in spark.read.parquet(outs["values"]).collect()) == [45.0, 145.0]
+
+
 def test_values_that_cannot_be_read_can_be_refused(spark: SparkSession, mixed: str) -> None:
     counts = opened(spark, mixed, streaming=False, unread="refuse").window("5 seconds").agg(n=lw.count())
     with pytest.raises(Exception, match=r"The value at offset 1\d of partition mixed-0 cannot be read"):
