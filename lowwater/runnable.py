@@ -32,6 +32,10 @@ class Planned:
     def plan(self) -> Plan:
         return self.planned.plan
 
+    def _start(self, **options: Any) -> Any:
+        """Starts the query with the options that are given."""
+        return self.node.backend.start(self.node, **{key: one for key, one in options.items() if one is not None})
+
     def explain(self, format: str = "text", analyze: bool = False, seconds: float | None = None) -> str:
         """The plan: operators and stages, the reason for each choice, and an upper bound on the state.
 
@@ -107,15 +111,14 @@ class Runnable(Planned):
         name        the name of the Spark query
         overwrite   whether a results directory of another checkpoint is emptied first
         """
-        options = {
-            "checkpoint": checkpoint,
-            "results": results,
-            "late": late,
-            "progress": progress,
-            "trigger": trigger,
-            "shards": shards,
-            "partitions": partitions,
-            "name": name,
-            "overwrite": overwrite,
-        }
-        return self.node.backend.start(self.node, **{key: one for key, one in options.items() if one is not None})
+        return self._start(
+            checkpoint=checkpoint,
+            results=results,
+            late=late,
+            progress=progress,
+            trigger=trigger,
+            shards=shards,
+            partitions=partitions,
+            name=name,
+            overwrite=overwrite,
+        )

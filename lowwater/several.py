@@ -57,18 +57,11 @@ class Together(Planned):
         for given, whole in ((results, True), (late, False)):
             if isinstance(given, Mapping):
                 self._refuse_names(given, whole)
-        options = {
-            "checkpoint": checkpoint,
-            "results": results,
-            "late": None if isinstance(late, Mapping) and not late else late,
-            "progress": progress,
-            "trigger": trigger,
-            "shards": shards,
-            "partitions": partitions,
-            "name": name,
-            "overwrite": overwrite,
-        }
-        return self.node.backend.start(self.node, **{key: one for key, one in options.items() if one is not None})
+        none_late = isinstance(late, Mapping) and not late
+        more = {"progress": progress, "trigger": trigger, "shards": shards, "partitions": partitions, "name": name}
+        return self._start(
+            checkpoint=checkpoint, results=results, late=None if none_late else late, overwrite=overwrite, **more
+        )
 
     def _refuse_names(self, given: Mapping[str, Any], whole: bool) -> None:
         """Refuses a sink of no query, and with `whole` a query without a sink."""

@@ -1,7 +1,7 @@
 """Which queries of a file run together: those that share a stream, also through others. They share its scan.
 
-A query stays alone if it shares no stream, or for a reason that is told: the caller has one, or the queries would read
-two streams of one name, which metrics, late rows and checkpoints could not tell apart.
+A query stays alone if it shares no stream, or for a reason that EXPLAIN prints: the caller has one, or the queries
+would read two streams of one name, and metrics, late rows and checkpoints need one stream per name.
 """
 
 from __future__ import annotations
