@@ -59,9 +59,10 @@ def aggregate_spec(
     flush: Flush,
     table: int | None,
     statistics: Statistics | None = None,
+    exact_names: bool = False,
 ) -> AggregateSpec:
     """Chooses the tactic, or refuses with a sentence. `before` are the properties of the input."""
-    refuse_columns(what)
+    refuse_columns(what, exact_names)
     refuse_time(what.window, what.time, what.group_by, before)
     algebras = what.algebras()  # binds every aggregate to its column, which refuses types that do not fit
     # Skewed groups are a hint: options that need partials take precedence.

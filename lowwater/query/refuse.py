@@ -20,7 +20,8 @@ from lowwater.windows.over import Over
 RESERVED = ("wid", "window_start", "window_end")
 
 
-def refuse_columns(what: WindowedAggregation) -> None:
+def refuse_columns(what: WindowedAggregation, exactly: bool = False) -> None:
+    """Refuses columns that a result cannot have. `exactly`: names that differ in case only are different names."""
     over = isinstance(what.window, Over)
     hidden = (WINDOW_TIME,) if what.window_time else ()
     reserved = () if over else (*RESERVED, *hidden, *(EMITTED if what.revises else ()))
@@ -31,22 +32,24 @@ def refuse_columns(what: WindowedAggregation) -> None:
             raise LowwaterError(f"The result would have two columns named {name!r}; rename or drop the group column.")
         refuse_uncomparable(name, what.schema, "group_by()")
     refuse_own_names(what.schema)
-    refuse_names(what.schema.names if over else [*reserved, *what.group_by], [name for name, _ in what.aggregates])
+    before = what.schema.names if over else [*reserved, *what.group_by]
+    refuse_names(before, [name for name, _ in what.aggregates], exactly)
 
 
-def refuse_names(columns: Sequence[str], aggregates: Sequence[str]) -> None:
-    """Refuses aggregates whose names meet those of other columns: Spark does not tell upper and lower case apart."""
-    known = {name.lower(): name for name in columns}
+def refuse_names(columns: Sequence[str], aggregates: Sequence[str], exactly: bool = False) -> None:
+    """Refuses aggregates whose names meet those of other columns. Case counts only where names are exact."""
+    known = {name if exactly else name.lower(): name for name in columns}
     for name in aggregates:
-        other = known.setdefault(name.lower(), "")
+        key = name if exactly else name.lower()
+        other = known.get(key)
         if other == name:
             raise LowwaterError(f"The result would have two columns named {name!r}; give the aggregate another name.")
-        if other:
+        if other is not None:
             raise LowwaterError(
                 f"The result would have the columns {other!r} and {name!r}, which differ in case only; give the "
                 "aggregate another name."
             )
-        known[name.lower()] = name
+        known[key] = name
 
 
 def refuse_key(on: Sequence[str], before: Properties, verb: str) -> None:

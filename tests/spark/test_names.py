@@ -79,6 +79,14 @@ def test_columns_may_differ_in_case_only_where_the_session_says_so(exact: SparkS
     assert sorted((r["K"], r["n"], r["first"]) for r in said.collect().to_pylist()) == expected
 
 
+def test_aggregates_may_differ_in_case_only_where_the_session_says_so(exact: SparkSession) -> None:
+    rows = readings(exact)
+    windows = rows.window(10).group_by("k").agg(n=lw.count(), N=lw.max("ts"), K=lw.min("K")).collect().to_pylist()
+    assert [(row["k"], row["n"], row["N"], row["K"]) for row in windows] == [("a", 2, 2, "x")]
+    whole = rows.group_by("ts", "k").agg(n=lw.count(), N=lw.max("K")).collect().to_pylist()
+    assert sorted((row["k"], row["n"], row["N"]) for row in whole) == [("a", 1, "x"), ("a", 1, "y")]
+
+
 def test_a_declaration_is_exact_where_the_session_says_so(exact: SparkSession) -> None:
     exact.createDataFrame([(1, "a")], "t long, k string").createOrReplaceTempView("exactly")
     text = "CREATE STREAM R ({} BIGINT, k STRING) PROGRESS {} DISORDER 0 FROM TABLE exactly; SELECT * FROM R"

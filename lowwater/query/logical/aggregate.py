@@ -94,4 +94,6 @@ class Aggregate(Unary, Stateful):
 
     def spec(self) -> AggregateSpec:
         found = group_statistics(self.what, self.of) if self.strategy == "auto" and self.table is None else None
-        return aggregate_spec(self.what, self.of.properties, self.strategy, self.flush, self.table, found)
+        return aggregate_spec(
+            self.what, self.of.properties, self.strategy, self.flush, self.table, found, self.backend.exact_names
+        )

@@ -27,7 +27,7 @@ class GroupBy(Unary, Stateful):
     @cached_property
     def what(self) -> Grouping:
         refuse_key(self.groups, self.of.properties, "group_by()")
-        refuse_names(self.groups, [name for name, _ in self.aggregates])
+        refuse_names(self.groups, [name for name, _ in self.aggregates], self.backend.exact_names)
         return Grouping(self.of.schema, self.groups, self.aggregates, tuple(self._times))
 
     @property
