@@ -90,7 +90,7 @@ class SparkBackend:
         number = _shards(shards) or _default_shards(self._spark, frames)
         streaming = any(frame.streaming for frame in frames)
         session.configure(self._spark, compile.batch_rows(plan, frames), number if streaming else None)
-        return compile.results(plan, _packed(plan, frames, number, metrics))
+        return compile.answers(plan, frames, number, metrics or compile.observed_name(plan), _clock(plan, frames))
 
     def collect(self, node: Node, shards: int | None = None) -> Any:
         """All results of batch DataFrames, sorted by window and group; of several queries by their names."""
@@ -101,14 +101,13 @@ class SparkBackend:
             )
         number = _shards(shards) or _default_shards(self._spark, frames)
         with session.configured(self._spark, number, compile.batch_rows(plan, frames)):
-            host = _packed(plan, frames, number)
-            several = len(plan.roots) > 1
-            if several:  # each query is an action of its own, and all of them are computed by the first
-                host.persist()
-            try:
-                found = [_taken(compile.results(plan, host, query)) for query in range(len(plan.roots))]
-            finally:
-                if several:
+            if len(plan.roots) == 1:
+                found = [_taken(compile.answers(plan, frames, number, compile.observed_name(plan)))]
+            else:  # each query is an action of its own, and all of them are computed by the first
+                host = compile.packed(plan, frames, number, False, compile.observed_name(plan)).persist()
+                try:
+                    found = [_taken(compile.results(plan, host, query)) for query in range(len(plan.roots))]
+                finally:
                     host.unpersist()
         tables = [of.in_order(rows.cast(of.result_schema)) for of, rows in zip(plan.queries, found, strict=True)]
         return tables[0] if len(tables) == 1 else {root.name: of for root, of in zip(plan.roots, tables, strict=True)}
@@ -196,10 +195,10 @@ class SparkBackend:
         return found.plan, found.frames  # type: ignore[return-value]
 
 
-def _packed(plan: Plan, frames: Sequence[Ingested], shards: int, metrics: str | None = None) -> DataFrame:
+def _clock(plan: Plan, frames: Sequence[Ingested]) -> list[DataFrame]:
+    """The heartbeats of a stream that needs them."""
     streaming = any(frame.streaming for frame in frames)
-    control = [compile.heartbeats(frames[0].spark)] if streaming and _needs_clock(plan) else []
-    return compile.packed(plan, frames, shards, False, metrics or compile.observed_name(plan), control)
+    return [compile.heartbeats(frames[0].spark)] if streaming and _needs_clock(plan) else []
 
 
 def _taken(results: DataFrame) -> pa.Table:

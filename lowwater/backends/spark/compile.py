@@ -27,6 +27,7 @@ from lowwater.backends.spark.host import BOUNDS, ControlRun, FiniteHost, Host, S
 from lowwater.backends.spark.messages import BEYOND, FACTS, LATE, METRICS, PACKED, RESULT
 from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.sealed import sealed
+from lowwater.backends.spark.typed import Typed
 from lowwater.backends.spark.versions import applied_by_shard
 from lowwater.backends.spark.written import Outlet
 from lowwater.metrics import ADAPTING, BEYOND_ROWS, LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
@@ -87,8 +88,9 @@ def packed(
     control: Sequence[DataFrame] = (),
     outlets: Mapping[str, Outlet] | None = None,
     starts: Sequence[int] = (),
+    typed: Typed | None = None,
 ) -> DataFrame:
-    """The output of the last stage, still packed: a few rows per shard and micro-batch.
+    """The output of the last stage: a few packed rows per shard and micro-batch, and results as far as they are typed.
 
     It is observed under `name`, or by an Observation.
 
@@ -104,14 +106,16 @@ def packed(
         if not stage:
             inputs += [df.mapInArrow(ControlRun(shards), PACKED) for df in control]
         messages = reduce(DataFrame.union, inputs)
-        run = StageRun(plan, stage, shards, outlets or {}, starts, bounds)
+        last = typed if stage + 1 == plan.stages else None
+        run = StageRun(plan, stage, shards, outlets or {}, starts, bounds, last)
+        columns = PACKED if last is None else last.output
         if finite:
             # Adaptive execution would put small partitions together, and packed messages are small for their work.
             spread = messages.repartition(shards, "shard")
-            output = applied_by_shard(spread.groupBy("shard"), FiniteHost(run).apply, PACKED)
+            output = applied_by_shard(spread.groupBy("shard"), FiniteHost(run).apply, columns)
         else:
             processor = sealed(Host(run))
-            output = messages.groupBy("shard").transformWithStateInPandas(processor, PACKED, "Append", "None")
+            output = messages.groupBy("shard").transformWithStateInPandas(processor, columns, "Append", "None")
         output = evaluated_between(output, plan, stage, shards)
     assert output is not None
     return output.observe(name, *metrics(plan))
@@ -167,18 +171,18 @@ def batch_rows(plan: Plan, frames: Sequence[Ingested]) -> int:
 def metrics(plan: Plan) -> list[Any]:
     """What is observed: totals, the same for each operator, and for each stage what every shard knows."""
     roots = [root.operator for root in plan.roots]
-    root = F.when(F.col("operator").isin(*roots), F.col("result_rows")).otherwise(0)
-    totals = [F.sum(root if name == "result_rows" else F.col(name)).alias(name) for name in SUMMED]
+    totals = [
+        _summed(METRICS, PER_OPERATOR.index(name), roots if name == "result_rows" else None).alias(name)
+        for name in SUMMED
+    ]
     of_operator = [
-        F.sum(F.when((F.col("kind") == METRICS) & (F.col("operator") == i), F.col(name)).otherwise(0)).alias(
-            f"{name}_{i}"
-        )
+        _summed(METRICS, PER_OPERATOR.index(name), [i]).alias(f"{name}_{i}")
         for i, placed in enumerate(plan.operators)
         for name in PER_OPERATOR
         if (placed.spec.loses or name not in LOST) and (placed.spec.adapts or name not in ADAPTING)
     ]
     of_input = [
-        F.sum(F.when(_is_beyond(i, port), F.col(BEYOND_ROWS)).otherwise(0)).alias(f"{BEYOND_ROWS}_{i}_{port}")
+        _summed(BEYOND, port, [i]).alias(f"{BEYOND_ROWS}_{i}_{port}")
         for i, placed in enumerate(plan.operators)
         for port in range(len(placed.spec.counted))
     ]
@@ -189,9 +193,12 @@ def metrics(plan: Plan) -> list[Any]:
     return [*totals, *of_operator, *of_input, *facts]
 
 
-def _is_beyond(operator: int, port: int) -> Any:
-    """Whether a packet has the number of rows of an input that are beyond its expected multiplicity."""
-    return (F.col("kind") == BEYOND) & (F.col("operator") == operator) & (F.col("part") == port)
+def _summed(kind: str, part: int, operators: Sequence[int] | None) -> Any:
+    """The sum of one number over shards, and over these operators, or all."""
+    own = (F.col("kind") == kind) & (F.col("part") == part)
+    if operators is not None:
+        own &= F.col("operator").isin(*operators)
+    return F.sum(F.when(own, F.col("value")).otherwise(0))
 
 
 def observed(row: Mapping[str, Any], plan: Plan) -> Metrics | None:
@@ -236,7 +243,17 @@ def sources(host: DataFrame) -> Sources:
     return Sources(tuple({name: table for one in found for name, table in one.by_name.items()}.values()))
 
 
+def answers(
+    plan: Plan, frames: Sequence[Ingested], shards: int, name: str, control: Sequence[DataFrame] = ()
+) -> DataFrame:
+    """The results of the only query of a plan."""
+    typed = Typed.of(plan)
+    host = packed(plan, frames, shards, False, name, control, typed=typed)
+    return results(plan, host) if typed is None else steps_on(typed.rows(host), plan.queries[0].outside)
+
+
 def results(plan: Plan, host: DataFrame, query: int = 0) -> DataFrame:
+    """The results of a query out of the packed output."""
     of = plan.queries[query]
     rows = _unpacked(host, of_query(RESULT, query), of.shown_schema)
     return steps_on(rows, of.outside)

@@ -33,7 +33,6 @@ from lowwater.backends.spark.messages import (
     LATE,
     MESSAGE,
     METRICS,
-    NONE,
     OUT,
     OUTSIDE,
     RESULT,
@@ -47,9 +46,10 @@ from lowwater.backends.spark.messages import (
 )
 from lowwater.backends.spark.sharding import shard_key, shard_of
 from lowwater.backends.spark.spool import Spool
+from lowwater.backends.spark.typed import Typed
 from lowwater.backends.spark.written import Outlet, Writing
 from lowwater.errors import LowwaterError
-from lowwater.metrics import BEYOND_ROWS, PER_OPERATOR
+from lowwater.metrics import PER_OPERATOR
 from lowwater.plan.plan import Plan
 from lowwater.runtime.graph import Graph, Run
 from lowwater.runtime.ingest import Ingest, Together
@@ -197,9 +197,10 @@ class StageRun:
         outlets: Mapping[str, Outlet],
         starts: Sequence[int] = (),
         bounds: str | None = None,
+        typed: Typed | None = None,
     ) -> None:
         self.plan, self.stage, self.shards, self.outlets = plan, stage, shards, dict(outlets)
-        self.starts, self.bounds = tuple(starts), bounds
+        self.starts, self.bounds, self.typed = tuple(starts), bounds, typed
 
     def packets(
         self, number: int, mail: Mail, graph: Graph, finite: bool, batch: int | None, commit: Callable[[], None]
@@ -248,10 +249,13 @@ class StageRun:
     def _metrics(self, number: int, graph: Graph, over: Mapping[int, str]) -> Iterator[Packet]:
         metrics, key = graph.metrics(over), shard_key(number)
         for one in metrics.operators:
-            numbers = {name: getattr(one, name) for name in PER_OPERATOR}
-            yield Packet(OUT, key, METRICS, operator=one.number, numbers=numbers)
-            for port, n in enumerate(one.beyond_rows.values()):
-                yield Packet(OUT, key, BEYOND, operator=one.number, numbers=NONE | {BEYOND_ROWS: n}, part=port)
+            for kind, numbers in (
+                (METRICS, [getattr(one, name) for name in PER_OPERATOR]),
+                (BEYOND, one.beyond_rows.values()),
+            ):
+                for part, value in enumerate(numbers):
+                    if value:
+                        yield Packet(OUT, key, kind, operator=one.number, part=part, value=value)
         if not number:  # the facts are the same in every shard
             text = pa.table({"json": [json.dumps(metrics.numbers())]})
             yield Packet(OUT, key, FACTS, pack({"numbers": text, **metrics.by_source.tables()}), operator=self.stage)
@@ -270,7 +274,8 @@ class Host:
     def handle(self, key: Any, rows: Iterator[Any]) -> Iterator[pd.DataFrame]:
         """The rows of one shard in one micro-batch."""
         freeze_modules()
-        yield from frames(self._handled(shard_of(int(key[0]), self._run.shards), rows))
+        packets, typed = self._handled(shard_of(int(key[0]), self._run.shards), rows), self._run.typed
+        yield from frames(packets) if typed is None else typed.frames(packets)
 
     def _handled(self, number: int, rows: Iterator[pd.DataFrame]) -> Iterator[Packet]:
         run, mail = self._run, Mail()
@@ -317,7 +322,8 @@ class FiniteHost:
 
     def apply(self, key: tuple[pa.Scalar, ...], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_modules()
-        yield from batches(self._handled(shard_of(key[0].as_py(), self._run.shards), rows))
+        packets, typed = self._handled(shard_of(key[0].as_py(), self._run.shards), rows), self._run.typed
+        yield from batches(packets) if typed is None else typed.batches(packets)
 
     def _handled(self, number: int, rows: Iterator[pa.RecordBatch]) -> Iterator[Packet]:
         run, mail = self._run, Mail()

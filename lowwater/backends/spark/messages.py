@@ -4,10 +4,13 @@
     run             orders the messages of a shard, so that a repeated task does the same
     kind            message, control, outside (rows that Spark evaluates expressions on), or an output:
                     result, late, wrote (the name of a file that is written already), metrics, facts
-    part, parts     which piece of its blob the row carries, and of how many
+    part, parts     which piece of its blob the row carries, and of how many; of metrics: which number it is
     blob            packed tables, or a name, or a piece of them
-    operator        of metrics: whose numbers these are; of outside: the edge that the rows are on
-    numbers         of metrics: what adds up over shards. Never null: pandas would make floats of them
+    operator        of metrics: whose number it is; of outside: the edge that the rows are on
+    value           of metrics: a number that adds up over shards, and is not zero. Never null where rows come to a
+                    stage, because pandas would make floats of the column
+
+There are few columns, because Spark and pandas convert each of them in every task.
 
 There is one output per stage, because Spark would run a stage twice whose DataFrame is read twice.
 
@@ -18,18 +21,14 @@ for bytes costs more than the handover itself (handover.py). With small pieces t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from lowwater.metrics import PER_OPERATOR
-
-PACKED = "stage int, shard int, run long, kind string, part int, parts int, blob binary, operator int, " + ", ".join(
-    f"{name} long" for name in PER_OPERATOR
-)
+PACKED = "stage int, shard int, run long, kind string, part int, parts int, blob binary, operator int, value long"
 SCHEMA = pa.schema(
     [
         ("stage", pa.int32()),
@@ -40,7 +39,7 @@ SCHEMA = pa.schema(
         ("parts", pa.int32()),
         ("blob", pa.binary()),
         ("operator", pa.int32()),
-        *((name, pa.int64()) for name in PER_OPERATOR),
+        ("value", pa.int64()),
     ]
 )
 MESSAGE, CONTROL, OUTSIDE = "message", "control", "outside"
@@ -51,9 +50,8 @@ FRAME = 32 << 20
 """Bytes of blobs in a frame of several rows: a frame becomes one record batch, whose offsets have 32 bits."""
 PIECE = 32 << 10
 """Bytes of a blob in one row."""
-WHOLE = (FACTS, METRICS, WROTE)
+WHOLE = (FACTS, WROTE)
 """Kinds that are looked at row by row, and not cut: there are few of them."""
-NONE = dict.fromkeys(PER_OPERATOR, 0)
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,9 @@ class Packet:
     blob: bytes = b""
     run: int = 0
     operator: int = -1
-    numbers: dict[str, int] = field(default_factory=lambda: NONE)
     part: int = 0
     parts: int = 1
+    value: int = 0
 
     def values(self) -> dict[str, object]:
         """Its columns."""
@@ -81,7 +79,7 @@ class Packet:
             "parts": self.parts,
             "blob": self.blob,
             "operator": self.operator,
-            **self.numbers,
+            "value": self.value,
         }
 
     def pieces(self) -> Iterator[Packet]:
@@ -118,12 +116,13 @@ class Pieces:
 
 def frames(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
     """Packets as frames, none much larger than it must be."""
-    for some in _bundled(packets):
-        columns: dict[str, list[object]] = {name: [] for name in SCHEMA.names}
-        for packet in some:
-            for name, value in packet.values().items():
-                columns[name].append(value)
-        yield pd.DataFrame(columns)
+    yield from map(framed, batches(packets))
+
+
+def framed(batch: pa.RecordBatch) -> pd.DataFrame:
+    """A frame of the same columns, which Spark's Python turns back into Arrow without a look at their values."""
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return pd.DataFrame({name: pd.arrays.ArrowExtensionArray(pa.chunked_array([c])) for name, c in columns})
 
 
 def batches(packets: Iterable[Packet]) -> Iterator[pa.RecordBatch]:
@@ -152,25 +151,13 @@ def packets_of(batch: pa.RecordBatch) -> Iterator[Packet]:
     columns = {name: batch.column(name).to_pylist() for name in SCHEMA.names if name != "blob"}
     blobs = batch.column("blob")
     for i in range(batch.num_rows):
-        numbers = {name: columns[name][i] for name in PER_OPERATOR}
-        yield Packet(
-            columns["stage"][i],
-            columns["shard"][i],
-            columns["kind"][i],
-            memoryview(blobs[i].as_buffer()) if blobs[i].is_valid else b"",  # type: ignore[arg-type]
-            columns["run"][i],
-            columns["operator"][i],
-            numbers,
-            columns["part"][i],
-            columns["parts"][i],
-        )
+        at = {name: values[i] for name, values in columns.items()}
+        blob: Any = memoryview(blobs[i].as_buffer()) if blobs[i].is_valid else b""
+        yield Packet(blob=blob, **at)
 
 
 def packets_in(frame: pd.DataFrame) -> Iterator[Packet]:
     """The rows of a frame."""
     columns: dict[str, list[Any]] = {name: frame[name].tolist() for name in SCHEMA.names}
     for i in range(len(frame)):
-        at = {name: values[i] for name, values in columns.items()}
-        numbers = {name: int(at[name]) for name in PER_OPERATOR}
-        of = (at["stage"], at["shard"], at["kind"], at["blob"], at["run"], at["operator"])
-        yield Packet(*of, numbers, at["part"], at["parts"])
+        yield Packet(**{name: values[i] for name, values in columns.items()})

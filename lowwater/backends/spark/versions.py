@@ -79,7 +79,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return types.to_arrow_schema(schema, **zone)
 
 
-def applied_by_shard(groups: GroupedData, run: ByShard, schema: str) -> DataFrame:
+def applied_by_shard(groups: GroupedData, run: ByShard, schema: str | StructType) -> DataFrame:
     """`run` over each group of a batch DataFrame."""
     return groups.applyInArrow(of_batches(run) if _ITERATORS else of_tables(run), schema)
 
