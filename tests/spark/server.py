@@ -39,7 +39,7 @@ def connect_server(place: Path, master: str = "local[2]", **settings: str) -> It
     Spark waits ten seconds for the worker of foreachBatch, which imports most of PySpark: from the zip file that can be
     too short on a busy machine.
     """
-    from tests.spark.small import CHEAP, SETTINGS
+    from tests.spark.small import CHEAP, INTERPRETED, SETTINGS, WARM
 
     port = free_port()
     own = {
@@ -47,6 +47,8 @@ def connect_server(place: Path, master: str = "local[2]", **settings: str) -> It
         "spark.connect.grpc.binding.port": str(port),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         **CHEAP,
+        **INTERPRETED,
+        **WARM,
         "spark.sql.warehouse.dir": str(place / "warehouse"),
     }
     command = [f"{quick.home()}/bin/spark-submit", "--driver-memory", "2g"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -22,6 +23,11 @@ SETTINGS = {
     "spark.executor.memory": "1g",
 }
 
+COMPILED = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
+"""As users have it."""
+INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
+"""Compiles no code for each query, which would run over a few rows: 17 % of the CPU time of Java."""
+
 _PACKAGE = "org.apache.spark.sql.execution.streaming"
 if not pyspark.__version__.startswith("4.0."):
     _PACKAGE += ".checkpointing"
@@ -35,6 +41,10 @@ and without a second file with the checksum of each; and a query that waits for 
 
 The first saves 16 % of the CPU time of tests/spark/test_composed.py, the others 9 % of that of Java there.
 """
+
+ROOT = Path(__file__).parents[2]
+WARM = {"spark.python.daemon.module": "tests.spark.daemon"}
+"""Python workers that need not import everything (daemon.py). Their Spark finds the tests by the PYTHONPATH."""
 
 WITH_DELTA = find_spec("delta") is not None and DELTA.there
 """Delta supports no Spark that is as new as ours: `make delta` runs its tests in an environment of their own."""
@@ -63,9 +73,14 @@ def session(master: str = "local[2]", memory: str = "3g", killed: bool = False, 
         connected.conf.set(BOUNDS, "raise")
         return connected
     builder = SparkSession.builder.master(master).appName("lowwater-tests").config("spark.driver.memory", memory)
-    settings = SETTINGS | with_jars() | {"spark.executor.extraJavaOptions": options()}
+    settings = SETTINGS | INTERPRETED | with_jars() | {"spark.executor.extraJavaOptions": options()}
     if not killed:
         settings |= CHEAP
+    if master.startswith("local["):
+        paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if str(ROOT) not in paths:
+            os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, paths)])
+        settings |= WARM
     for name, value in (settings | more).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
