@@ -130,7 +130,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Pattern:
+class Template:
     """Bytes that a text has at a place: each is the given one, or any digit."""
 
     length: int
@@ -141,8 +141,8 @@ class Pattern:
     @classmethod
     def of(cls, text: bytes, is_digit: Sequence[bool]) -> Self:
         """
-        >>> pattern = Pattern.of(b"a00", [False, True, True])
-        >>> pattern.matches(Text.of(pa.array([b"a12", b"a1x", b"b12"]), 3), np.array([0, 3, 6])).tolist()
+        >>> template = Template.of(b"a00", [False, True, True])
+        >>> template.matches(Text.of(pa.array([b"a12", b"a1x", b"b12"]), 3), np.array([0, 3, 6])).tolist()
         [True, False, False]
         """
         words = []

@@ -16,8 +16,8 @@ Arrow reads all values of a batch at once. A value is plain if it is in a small 
 One regular expression decides it (RE2, in a time that grows with the bytes), and pyarrow.json reads the values. What is
 not plain is left to Spark, so the language can be narrow, but must not be too wide: tests compare it with from_json.
 
-Most values of a topic have one layout, or a few. Layouts are learned from values, and read in a quarter of the time
-(json_layout.py). Only the values of no layout need the regular expression.
+Most values of a topic have one shape, or a few. Shapes are learned from values, and read in a third of the time
+(json_shape.py). Only the values of no shape need the regular expression.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from lowwater.backends.spark.json_layout import JsonLayout
+from lowwater.backends.spark.json_shape import JsonShape
 from lowwater.backends.spark.versions import arrow_schema
 
 LONGEST = 1 << 20
 """Bytes of a plain value. Jackson bounds names and texts; these bounds are far above it."""
 OTHERS = 64
 """Other fields that are learned, at most."""
-LAYOUTS = 4
-"""Layouts that are learned, at most: each looks at all values that the ones before it have left."""
+SHAPES = 4
+"""Shapes that are learned, at most: each looks at all values that the ones before it have left."""
 
 _LEARNED_FROM = 64
-"""Values in which the first layout is looked for."""
+"""Values in which the first shape is looked for."""
 _WORTH_LEARNING = 0.1
-"""Part of a batch whose values are plain and of no layout, from which another layout is learned."""
+"""Part of a batch whose values are plain and of no shape, from which another shape is learned."""
 
 _LOOKED_AT = 3
 """Values that are not plain, from which names are learned at once."""
@@ -134,25 +134,25 @@ class PlainJson:
 
 
 class PlainReader:
-    """Reads batches of values, and learns from them: the names of other fields, and the layouts of most values."""
+    """Reads batches of values, and learns from them: the names of other fields, and the shapes of most values."""
 
     def __init__(self, plain: PlainJson) -> None:
         self._plain = plain
         self._others: frozenset[str] = frozenset()
-        self._layouts: list[JsonLayout] = []
+        self._shapes: list[JsonShape] = []
         self._texts = pa.schema(
             [pa.field(f.name, pa.string() if pa.types.is_temporal(f.type) else f.type) for f in plain.schema]
         )
 
     def read(self, values: pa.BinaryArray) -> tuple[pa.BooleanArray, pa.Table]:
         """Which values are plain, and the rows of these, in their order."""
-        if not self._layouts:
+        if not self._shapes:
             head = values[:_LEARNED_FROM]
             self._learn(head.filter(self._by_grammar(head)[0]))
         found: list[tuple[npt.NDArray[np.int64], pa.Table]] = []
         left, places = values, np.arange(len(values))
-        for layout in self._layouts:
-            there, rows = layout.read(left, LONGEST)
+        for shape in self._shapes:
+            there, rows = shape.read(left, LONGEST)
             found.append((places[there], rows))
             places = places[~there]
             if not len(places):
@@ -167,9 +167,9 @@ class PlainReader:
         return self._together(len(values), [(places, rows) for places, rows in found if len(places)])
 
     def _learn(self, plain: pa.BinaryArray) -> None:
-        if len(plain) and len(self._layouts) < LAYOUTS:
-            layout = JsonLayout.of(plain[0].as_py(), self._plain.schema, dict(self._plain.grammar), _NUMBER)
-            self._layouts += [layout] if layout is not None else []
+        if len(plain) and len(self._shapes) < SHAPES:
+            shape = JsonShape.of(plain[0].as_py(), self._plain.schema, dict(self._plain.grammar), _NUMBER)
+            self._shapes += [shape] if shape is not None else []
 
     def _together(
         self, number: int, found: Sequence[tuple[npt.NDArray[np.int64], pa.Table]]

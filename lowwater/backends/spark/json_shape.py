@@ -1,15 +1,15 @@
-"""A layout of plain JSON: the same fields in the same order, as one producer writes them.
+"""A shape of plain JSON: the same fields in the same order, as one producer writes them.
 
     {"ts":"2023-11-14T22:13:20.003Z","key":37,"val":-0.6}
-    ╰──────────── pattern ────────────────╯╰╯╰─────╯╰──╯╰╯      pattern, span, pattern, span, pattern
+    ---------------------------------------^^-------^^^^-      a template (-), a span (^), and so on
 
-A layout is learned from a plain value, and all values of a batch that have it are read at once. Patterns are the bytes
+A shape is learned from a plain value, and all values of a batch that have it are read at once. Templates are the bytes
 that all values share: names, punctuation, null, true and false of other fields, and times, whose digits vary in place.
-Spans lie between patterns: numbers, texts and booleans. A span ends at the byte that the next pattern begins with.
+Spans lie between templates: numbers, texts and booleans. A span ends at the byte that the next template begins with.
 Values with other fields, in another order, with an escape in a text, or with a time of another length do not have the
-layout.
+shape.
 
-Every value that is read here is plain (plain_json.py): each of its bytes is compared with the pattern, or checked in
+Every value that is read here is plain (plain_json.py): each of its bytes is compared with the template, or checked in
 its span. Arrow converts the spans where they are, and refuses days and hours that do not exist.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.backends.spark.byte_words import Marks, Pattern, Places, Text
+from lowwater.backends.spark.byte_words import Marks, Places, Template, Text
 
 _DIGITS = {pa.int8(): 2, pa.int16(): 4, pa.int32(): 9, pa.int64(): 18}
 """Digits of a plain integer, at most."""
@@ -49,36 +49,36 @@ class Span:
 
 @dataclass(frozen=True)
 class Time:
-    """A time in a pattern: in which one, where in it, and the type in which Arrow reads it."""
+    """A time in a template: in which one, where in it, and the type in which Arrow reads it."""
 
-    pattern: int
+    template: int
     start: int
     length: int
     type: pa.DataType
 
 
 @dataclass(frozen=True)
-class JsonLayout:
-    """What the values of a layout share. `grammar` has the expression of each field, `number` that of others."""
+class JsonShape:
+    """What the values of a shape share. `grammar` has the expression of each field, `number` that of others."""
 
     schema: pa.Schema
     grammar: Mapping[str, str]
     number: str
-    patterns: tuple[Pattern, ...]
+    templates: tuple[Template, ...]
     spans: tuple[Span, ...]
-    """Behind each pattern but the last."""
+    """Behind each template but the last."""
     times: Mapping[str, Time]
 
     @staticmethod
-    def of(value: bytes, schema: pa.Schema, grammar: Mapping[str, str], number: str) -> JsonLayout | None:
-        """The layout of a plain value, or None if a text in it has escapes, or it has no fields."""
+    def of(value: bytes, schema: pa.Schema, grammar: Mapping[str, str], number: str) -> JsonShape | None:
+        """The shape of a plain value, or None if a text in it has escapes, or it has no fields."""
         begin = _BEGIN.match(value)
         at = begin.end() if begin else len(value)
         fixed, varying = 0, set[int]()
-        patterns, spans, times = list[Pattern](), list[Span](), dict[str, Time]()
+        templates, spans, times = list[Template](), list[Span](), dict[str, Time]()
 
-        def until(end: int) -> Pattern:
-            return Pattern.of(value[fixed:end], [place in varying for place in range(fixed, end)])
+        def until(end: int) -> Template:
+            return Template.of(value[fixed:end], [place in varying for place in range(fixed, end)])
 
         while member := _MEMBER.match(value, at):
             name, text, (start, end) = member[1].decode(), member[2], member.span(2)
@@ -93,22 +93,22 @@ class JsonLayout:
                 # The century stays as it is, and so does an offset: not all of them are plain.
                 varying |= {place for place in range(*time.span(1)) if value[place] in b"0123456789"}
                 read_as = type if time[2] or pa.types.is_date(type) else pa.timestamp("us")
-                times[name] = Time(len(patterns), start + 1 - fixed, len(text) - 2, read_as)
+                times[name] = Time(len(templates), start + 1 - fixed, len(text) - 2, read_as)
                 continue
             quotes = text.startswith(b'"')
-            patterns.append(until(start + quotes))
+            templates.append(until(start + quotes))
             spans.append(Span(name if type is not None else None, pa.string() if quotes else type or _NUMBER))
             fixed = end - quotes
-        if not (patterns or times) or value[at - 1 :].rstrip(b" ") != b"}":
+        if not (templates or times) or value[at - 1 :].rstrip(b" ") != b"}":
             return None
-        return JsonLayout(schema, grammar, number, (*patterns, until(len(value))), tuple(spans), times)
+        return JsonShape(schema, grammar, number, (*templates, until(len(value))), tuple(spans), times)
 
     @cached_property
     def _has_texts(self) -> bool:
         return any(span.type == pa.string() for span in self.spans)
 
     def read(self, values: pa.BinaryArray, longest: int) -> tuple[Marks, pa.Table]:
-        """Which values are of this layout and shorter than `longest` bytes, and the rows of these.
+        """Which values are of this shape and shorter than `longest` bytes, and the rows of these.
 
         It is none if one of them has a time that does not exist, or is not in UTF-8.
         """
@@ -118,12 +118,12 @@ class JsonLayout:
             return np.zeros(len(values), np.bool_), self.schema.empty_table()
 
     def _read(self, values: pa.BinaryArray, longest: int) -> tuple[Marks, pa.Table]:
-        text = Text.of(values, max(pattern.length for pattern in self.patterns))
+        text = Text.of(values, max(template.length for template in self.templates))
         good = self._usable(values, text) & (text.end - text.start < longest)
         places, ends = [text.start], list[Places]()
-        for n, pattern in enumerate(self.patterns):
-            good &= pattern.matches(text, places[n])
-            ends.append(places[n] + pattern.length)
+        for n, template in enumerate(self.templates):
+            good &= template.matches(text, places[n])
+            ends.append(places[n] + template.length)
             if n < len(self.spans):
                 places.append(self._end(n, text, ends[n]))
                 good &= self._plain(self.spans[n], text, ends[n], places[-1], good)
@@ -138,7 +138,7 @@ class JsonLayout:
             if span.column is not None:
                 found[span.column] = column(ends[n], places[n + 1], span.type)
         for name, time in self.times.items():
-            start = places[time.pattern] + time.start
+            start = places[time.template] + time.start
             found[name] = column(start, start + time.length, time.type).cast(self.schema.field(name).type)
         rows = int(good.sum())
         columns = [found[f.name] if f.name in found else pa.nulls(rows, f.type) for f in self.schema]
@@ -156,8 +156,8 @@ class JsonLayout:
         return usable
 
     def _end(self, n: int, text: Text, start: Places) -> Places:
-        """Where the span behind a pattern ends. The last one ends where the value does, but a text at its quote."""
-        behind = self.patterns[n + 1]
+        """Where the span behind a template ends. The last one ends where the value does, but a text at its quote."""
+        behind = self.templates[n + 1]
         if n + 1 == len(self.spans) and self.spans[n].type != pa.string():
             return text.end - behind.length
         return text.found(behind.first, start)
@@ -178,6 +178,6 @@ class JsonLayout:
         return found
 
 
-def _matches(texts: pa.Array, pattern: str) -> Marks:
-    found = pc.fill_null(pc.match_substring_regex(texts, pattern), False)
+def _matches(texts: pa.Array, expression: str) -> Marks:
+    found = pc.fill_null(pc.match_substring_regex(texts, expression), False)
     return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
