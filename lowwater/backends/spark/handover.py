@@ -74,15 +74,15 @@ def rows_of_batch(types: Iterable[DataType]) -> int:
     return min(DEFAULT_ROWS, max(1, _TEXTS // varying)) if varying else ROWS
 
 
-def handed_over(df: DataFrame, columns: Sequence[str], run: Run, schema: str) -> DataFrame:
-    """`run` over these columns of a DataFrame. It gets them in their own types, timestamps in UTC.
+def handed_over(df: DataFrame, columns: Sequence[str], run: Run, schema: str, rows: int = GATHERED) -> DataFrame:
+    """`run` over these columns of a DataFrame. It gets them in their own types, timestamps in UTC, and `rows` at once.
 
     Columns travel by number, because mapInArrow takes a dot in a name for a field of a struct.
     """
     types = {name: df.schema[name].dataType for name in columns}
     times = tuple(name for name, type in types.items() if isinstance(type, TimestampType))
     handed = [_handed(name, name in times).alias(f"c{i}") for i, name in enumerate(columns)]
-    return df.select(*handed).mapInArrow(Restored(run, tuple(columns), times), schema)
+    return df.select(*handed).mapInArrow(Restored(run, tuple(columns), times, rows), schema)
 
 
 def fixed_or_not(schema: StructType, columns: Sequence[str]) -> int:
@@ -114,11 +114,11 @@ def _handed(name: str, is_time: bool) -> Column:
 class Restored:
     """A run over batches as they were before the handover: own names, timestamps instead of integers, large batches."""
 
-    def __init__(self, run: Run, names: Sequence[str], times: Sequence[str]) -> None:
-        self._run, self._names, self._times = run, list(names), frozenset(times)
+    def __init__(self, run: Run, names: Sequence[str], times: Sequence[str], rows: int = GATHERED) -> None:
+        self._run, self._names, self._times, self._rows = run, list(names), frozenset(times), rows
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self._run(self._timed(batch) for batch in gathered(batches, GATHERED))
+        return self._run(self._timed(batch) for batch in gathered(batches, self._rows))
 
     def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from lowwater.backends.spark.backend import SparkBackend
 from lowwater.backends.spark.frame import SparkFrame
-from lowwater.backends.spark.handover import fixed_or_not, handed_over
+from lowwater.backends.spark.handover import GATHERED, fixed_or_not, gathered, handed_over
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.message_values import SOURCE, UNREAD, Reading, read_rows
 from lowwater.backends.spark.messages import MESSAGE, PACKED, SCHEMA, Packet
@@ -151,8 +151,8 @@ class KafkaFrame:
         names, handed = self.schema.names, self._handed()
         packed = {_AS + name: type for name, type in _PACKED.items()}
         passes = packed | {name: _MESSAGE[name] for name in handed}
-        first = MessageRun(plain, self, passes)
-        passed = handed_over(self.messages, handed, first, ", ".join(f"{name} {type}" for name, type in passes.items()))
+        first, schema = MessageRun(plain, self, passes), ", ".join(f"{name} {type}" for name, type in passes.items())
+        passed = handed_over(self.messages, handed, first, schema, rows=1)  # MessageRun gathers what it has read
         known: dict[str, object] = {"topic": self.topic}
         absent = [F.lit(known.get(name)).cast(_MESSAGE[name]).alias(name) for name in _MESSAGE if name not in handed]
         rows = read_rows(passed.select("*", *absent), self.reading, self.progress, self.refuse, {}, list(packed))
@@ -170,7 +170,11 @@ def left_to_spark(reason: str) -> str:
 
 
 class MessageRun:
-    """Ingest of the messages of one partition whose values are plain. Others pass, and so do those behind them."""
+    """Ingest of the messages of one partition whose values are plain. Others pass, and so do those behind them.
+
+    Values are read in the batches that come, which fit the cache of a processor. Their columns are much smaller, and
+    are gathered for the ingest.
+    """
 
     def __init__(self, ingest: Ingesting, frame: KafkaFrame, passes: Mapping[str, str]) -> None:
         self._ingest, self._plain, self._schema, self._topic = ingest, frame.plain, frame.schema, frame.topic
@@ -178,7 +182,7 @@ class MessageRun:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ingest: Any = self._ingest.opened()
-        reader, ended = PlainReader(self._plain), False
+        reader, ended, read = PlainReader(self._plain), False, list[pa.RecordBatch]()
         for batch in batches:
             if ended:
                 yield self._passed(batch)
@@ -189,10 +193,14 @@ class MessageRun:
             ended = upto < batch.num_rows
             plain = batch[:upto].filter(is_plain[:upto])
             if plain.num_rows:
-                ingest.read(self._rows(plain, values[: plain.num_rows]))
+                read += self._rows(plain, values[: plain.num_rows])
+            if sum(rows.num_rows for rows in read) >= GATHERED:
+                ingest.read(gathered(read, GATHERED))
+                read = []
             for others in (batch[:upto].filter(pc.invert(is_plain[:upto])), batch[upto:]):
                 if others.num_rows:
                     yield self._passed(others)
+        ingest.read(gathered(read, GATHERED))
         for messages in self._ingest.sent(ingest):
             yield self._passed(messages, _AS)
 

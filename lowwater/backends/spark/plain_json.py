@@ -13,17 +13,22 @@ Arrow reads all values of a batch at once. A value is plain if it is in a small 
                    them only if the session's time zone is UTC. TIMESTAMP_NTZ never has them
     any            null
 
-One regular expression decides it (RE2, in a time that grows with the bytes). What is not plain is left to Spark, so the
-language can be narrow, but must not be too wide: tests compare it with from_json.
+One regular expression decides it (RE2, in a time that grows with the bytes), and pyarrow.json reads the values. What is
+not plain is left to Spark, so the language can be narrow, but must not be too wide: tests compare it with from_json.
+
+Most values of a topic have one shape, or a few. Shapes are learned from values, and read in a third of the time
+(json_shape.py). Only the values of no shape need the regular expression.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
@@ -42,12 +47,20 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from lowwater.backends.spark.json_shape import JsonShape
 from lowwater.backends.spark.versions import arrow_schema
 
 LONGEST = 1 << 20
 """Bytes of a plain value. Jackson bounds names and texts; these bounds are far above it."""
 OTHERS = 64
 """Other fields that are learned, at most."""
+SHAPES = 4
+"""Shapes that are learned, at most: each looks at all values that the ones before it have left."""
+
+_LEARNED_FROM = 64
+"""Values in which the first shape is looked for."""
+_WORTH_LEARNING = 0.1
+"""Part of a batch whose values are plain and of no shape, from which another shape is learned."""
 
 _LOOKED_AT = 3
 """Values that are not plain, from which names are learned at once."""
@@ -121,17 +134,61 @@ class PlainJson:
 
 
 class PlainReader:
-    """Reads batches of values, and learns the names of other fields from them."""
+    """Reads batches of values, and learns from them: the names of other fields, and the shapes of most values."""
 
     def __init__(self, plain: PlainJson) -> None:
         self._plain = plain
         self._others: frozenset[str] = frozenset()
+        self._shapes: list[JsonShape] = []
         self._texts = pa.schema(
             [pa.field(f.name, pa.string() if pa.types.is_temporal(f.type) else f.type) for f in plain.schema]
         )
 
     def read(self, values: pa.BinaryArray) -> tuple[pa.BooleanArray, pa.Table]:
         """Which values are plain, and the rows of these, in their order."""
+        if not self._shapes:
+            head = values[:_LEARNED_FROM]
+            self._learn(head.filter(self._by_grammar(head)[0]))
+        found: list[tuple[npt.NDArray[np.int64], pa.Table]] = []
+        left, places = values, np.arange(len(values))
+        for shape in self._shapes:
+            there, rows = shape.read(left, LONGEST)
+            found.append((places[there], rows))
+            places = places[~there]
+            if not len(places):
+                break
+            left = left.filter(pa.array(~there))
+        if len(places):
+            is_plain, rows = self._by_grammar(left)
+            there = is_plain.to_numpy(zero_copy_only=False)
+            found.append((places[there], rows))
+            if rows.num_rows > len(values) * _WORTH_LEARNING:
+                self._learn(left.filter(is_plain))
+        return self._together(len(values), [(places, rows) for places, rows in found if len(places)])
+
+    def _learn(self, plain: pa.BinaryArray) -> None:
+        if len(plain) and len(self._shapes) < SHAPES:
+            shape = JsonShape.of(plain[0].as_py(), self._plain.schema, dict(self._plain.grammar), _NUMBER)
+            self._shapes += [shape] if shape is not None else []
+
+    def _together(
+        self, number: int, found: Sequence[tuple[npt.NDArray[np.int64], pa.Table]]
+    ) -> tuple[pa.BooleanArray, pa.Table]:
+        """Rows of some places each, in the order of the places."""
+        is_plain = np.zeros(number, np.bool_)
+        for places, _ in found:
+            is_plain[places] = True
+        if len(found) == 1:
+            return pa.array(is_plain), found[0][1]
+        if not found:
+            return pa.array(is_plain), self._plain.schema.empty_table()
+        order = np.empty(number, np.int64)
+        order[np.concatenate([places for places, _ in found])] = np.arange(np.count_nonzero(is_plain))
+        rows = pa.concat_tables([rows for _, rows in found]).combine_chunks()
+        return pa.array(is_plain), rows.take(pa.array(order[is_plain]))
+
+    def _by_grammar(self, values: pa.BinaryArray) -> tuple[pa.BooleanArray, pa.Table]:
+        """As `read`, by the regular expression and Arrow's reader of JSON."""
         is_plain = self._matching(values)
         plain = values if is_plain.true_count == len(values) else values.filter(is_plain)
         try:
