@@ -191,13 +191,13 @@ class MessageRun:
             is_plain, values = reader.read(value)
             upto = _first_to_wait_for(value, is_plain)
             ended = upto < batch.num_rows
-            plain = batch[:upto].filter(is_plain[:upto])
+            plain = _kept(batch[:upto], is_plain[:upto])
             if plain.num_rows:
                 read += self._rows(plain, values[: plain.num_rows])
             if sum(rows.num_rows for rows in read) >= GATHERED:
                 ingest.read(gathered(read, GATHERED))
                 read = []
-            for others in (batch[:upto].filter(pc.invert(is_plain[:upto])), batch[upto:]):
+            for others in (_kept(batch[:upto], pc.invert(is_plain[:upto])), batch[upto:]):
                 if others.num_rows:
                     yield self._passed(others)
         ingest.read(gathered(read, GATHERED))
@@ -254,6 +254,13 @@ class BehindRun:
             for f in SCHEMA
         ]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _kept(batch: pa.RecordBatch, keep: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows of a mask. All or none of them are not copied."""
+    if keep.true_count in (0, len(keep)):
+        return batch if keep.true_count else batch[:0]
+    return batch.filter(keep)
 
 
 def _first_to_wait_for(value: pa.BinaryArray, is_plain: pa.BooleanArray) -> int:
