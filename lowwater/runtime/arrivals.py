@@ -114,6 +114,8 @@ class Arrivals:
         chunks = [chunk for column in columns if column is not None for chunk in column.chunks]
         if self._input.source is None:
             return np.zeros(rows, np.int64), pa.array([self._input.name])
+        if _all_equal(chunks):  # a partition often has one source, and to compare costs less than to count
+            return np.zeros(rows, np.int64), names_of(chunks[0][:1])
         code, distinct = factorise(pa.table({"source": pa.chunked_array(chunks)}))
         named = names_of(whole(distinct.column(0))).dictionary_encode()
         if len(named.dictionary) < len(named):  # values with the same name are one source
@@ -155,6 +157,14 @@ class Arrivals:
     def facts(self) -> Facts:
         self._observe()
         return self._progress.facts()
+
+
+def _all_equal(chunks: Sequence[pa.Array]) -> bool:
+    """Whether all values are one, which is not null. Ends at the first chunk that has another."""
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean)
+    if not chunks or not len(chunks[0]) or not any(kind(chunks[0].type) for kind in kinds):
+        return False
+    return all(not chunk.null_count and pc.all(pc.equal(chunk, chunks[0][0])).as_py() for chunk in chunks)
 
 
 def facts_table(facts: Facts) -> pa.Table:

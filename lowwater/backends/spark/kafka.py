@@ -41,7 +41,7 @@ SAMPLE = 1_000
 """Messages of a topic that its columns are inferred from."""
 FETCHED = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
-    "kafka.max.poll.records": "10000",
+    "kafka.max.poll.records": "50000",
     "kafka.fetch.max.wait.ms": "10",
 }
 """What a consumer asks for at once, unless the options say it: more than Kafka's 1 MB and 500 records, so that fewer
