@@ -50,6 +50,7 @@ SAMPLE = (
     "tests/laws/test_aggregate_results.py",
     "tests/spark/test_kinds.py",
     "tests/spark/test_restart.py",
+    "tests/spark/test_typed.py",
     "tests/spark/test_types.py",
 )
 """Tests of the oldest and the newest set: kernels without Spark, and on Spark every kind of window, restarts, types."""

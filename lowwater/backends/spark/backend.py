@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark import compile, session
 from lowwater.backends.spark.analyzed import bounds_counted, finite_run, streaming_run
@@ -21,7 +20,7 @@ from lowwater.backends.spark.compile import Ingested
 from lowwater.backends.spark.connect import default_parallelism
 from lowwater.backends.spark.running import RunningQuery
 from lowwater.backends.spark.sinks import Sink, Sinks, outlets, outputs_of, sinks_of
-from lowwater.backends.spark.versions import arrow_schema
+from lowwater.backends.spark.versions import arrow_schema, spark_schema
 from lowwater.errors import LowwaterError, NeedsConfiguration, sentence_in
 from lowwater.plan.plan import Plan
 from lowwater.query.analyzed import Measured
@@ -49,7 +48,7 @@ class SparkBackend:
     def type_of(self, expression: str, schema: pa.Schema, role: str) -> pa.DataType:
         from lowwater.backends.spark.frame import analysed
 
-        none = self._spark.createDataFrame([], from_arrow_schema(schema))
+        none = self._spark.createDataFrame([], spark_schema(schema))
         df = analysed(lambda: none.select("*", F.expr(expression).alias("value")), expression)  # alone, count(n) passes
         return arrow_schema(df.schema).field(len(schema)).type
 
@@ -59,7 +58,7 @@ class SparkBackend:
 
         if not isinstance(column, Column):
             raise LowwaterError(f"{role} takes Spark SQL as text or a Column, not {type(column).__name__}.")
-        none = self._spark.createDataFrame([], from_arrow_schema(schema))
+        none = self._spark.createDataFrame([], spark_schema(schema))
 
         def value(of: Column) -> DataFrame:
             return analysed(lambda: none.select(of.alias("value")), str(of))

@@ -21,14 +21,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.host import BOUNDS, ControlRun, FiniteHost, Host, StageRun, Unpack
 from lowwater.backends.spark.messages import BEYOND, FACTS, LATE, METRICS, PACKED, RESULT
 from lowwater.backends.spark.outside import evaluated_between, steps_on
 from lowwater.backends.spark.sealed import sealed
 from lowwater.backends.spark.typed import Typed
-from lowwater.backends.spark.versions import applied_by_shard
+from lowwater.backends.spark.versions import applied_by_shard, spark_schema
 from lowwater.backends.spark.written import Outlet
 from lowwater.metrics import ADAPTING, BEYOND_ROWS, LOST, PER_OPERATOR, SUMMED, Metrics, OperatorMetrics, Sources
 from lowwater.plan.plan import Plan
@@ -264,7 +263,7 @@ def late_rows(plan: Plan, host: DataFrame, query: int = 0) -> DataFrame:
 
 
 def _unpacked(host: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:
-    return host.mapInArrow(Unpack(kind, schema), from_arrow_schema(schema))
+    return host.mapInArrow(Unpack(kind, schema), spark_schema(schema))
 
 
 def heartbeats(spark: SparkSession) -> DataFrame:

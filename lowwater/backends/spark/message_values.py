@@ -15,13 +15,12 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from lowwater.backends.spark.frame import SparkFrame
 from lowwater.backends.spark.plain_json import PlainJson
 from lowwater.backends.spark.quoting import quoted
-from lowwater.backends.spark.versions import json_schema
+from lowwater.backends.spark.versions import json_schema, spark_schema
 from lowwater.errors import LowwaterError, NeedsConfiguration
 
 SOURCE = "kafka_source"
@@ -172,7 +171,7 @@ def _avro(spark: SparkSession, schema: Any, parse: Mapping[str, str]) -> Reading
 
 def _struct(spark: SparkSession, schema: Any) -> StructType:
     if isinstance(schema, pa.Schema):
-        return from_arrow_schema(schema)
+        return spark_schema(schema)
     if isinstance(schema, StructType):
         return schema
     if not isinstance(schema, str):

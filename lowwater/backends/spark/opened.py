@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.opened import as_declared, first_rows
 from lowwater.backends.spark.backend import SparkBackend
@@ -19,6 +18,7 @@ from lowwater.backends.spark.formats import reading
 from lowwater.backends.spark.frame import SparkFrame, frame
 from lowwater.backends.spark.kafka import Topics, messages_of
 from lowwater.backends.spark.message_values import OWN, SOURCE
+from lowwater.backends.spark.versions import spark_schema
 from lowwater.errors import LowwaterError
 from lowwater.generate.files import write_files
 from lowwater.generate.named import GENERATORS, generated
@@ -71,7 +71,7 @@ def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFr
         return reader.table(options.pop("name"))
     reader = reader.format(declared.format).options(**options)
     if declared.schema is not None and name not in ("rate", "rate-micro-batch", "socket", "kafka"):
-        reader = reader.schema(from_arrow_schema(declared.schema))
+        reader = reader.schema(spark_schema(declared.schema))
     elif streaming and name in ("parquet", "csv", "json", "orc", "text"):
         raise LowwaterError(
             f"A stream of {name} files needs its columns: CREATE STREAM {declared.name} (ts TIMESTAMP, ...)."
@@ -79,7 +79,7 @@ def _read(spark: SparkSession, declared: Declaration, streaming: bool) -> DataFr
     df = reading(declared.format, reader.load)
     if declared.schema is None:
         return df
-    types = from_arrow_schema(declared.schema)
+    types = spark_schema(declared.schema)
     found = zip(declared.found_in(df.columns, SparkBackend(spark).exact_names), types, strict=True)
     return df.select(*(df[name].cast(one.dataType).alias(one.name) for name, one in found))
 
@@ -99,5 +99,5 @@ def _generated(spark: SparkSession, declared: Declaration, streaming: bool) -> S
             old.unlink()
         write_files(table, into, min(files, max(1, table.num_rows)))
         done.touch()
-    reader = spark.readStream.schema(from_arrow_schema(table.schema)).option("maxFilesPerTrigger", 1)
+    reader = spark.readStream.schema(spark_schema(table.schema)).option("maxFilesPerTrigger", 1)
     return frame(reader.parquet(str(into)), table.slice(0, ENOUGH))

@@ -16,13 +16,12 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.handover import by_number
 from lowwater.backends.spark.host import addressed
 from lowwater.backends.spark.messages import OUTSIDE, PACKED, SCHEMA, Pieces, batches, packets_of
 from lowwater.backends.spark.quoting import quoted
-from lowwater.backends.spark.versions import arrow_schema
+from lowwater.backends.spark.versions import arrow_schema, spark_schema
 from lowwater.operators.rowwise import mapped
 from lowwater.plan.plan import OutsideStep, Plan
 from lowwater.runtime.crossing import Outgoing
@@ -40,7 +39,7 @@ def evaluated_between(output: DataFrame, plan: Plan, stage: int, shards: int) ->
         if not edge.outside or plan.operators[edge.source].stage != stage:
             continue
         before = plan.operators[edge.source].spec.result
-        unfolded = output.mapInArrow(Unfold(number, before), from_arrow_schema(_unfolded(before)))
+        unfolded = output.mapInArrow(Unfold(number, before), spark_schema(_unfolded(before)))
         for step in edge.outside:
             unfolded = _step(unfolded, step)
         after = arrow_schema(unfolded.drop(_ROW, *(_AS + name for name in SCHEMA.names)).schema)
@@ -83,7 +82,7 @@ def _mapped(rows: DataFrame, step: OutsideStep, packed: Sequence[str] = ()) -> D
     assert step.schema is not None
     before = arrow_schema(rows.schema)
     carried = [before.field(name) for name in (*packed, *step.hidden)]
-    return by_number(rows, Mapped(step, packed), from_arrow_schema(pa.schema([*carried, *step.schema])))
+    return by_number(rows, Mapped(step, packed), spark_schema(pa.schema([*carried, *step.schema])))
 
 
 class Unfold:

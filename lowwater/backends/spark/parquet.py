@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.arrow_files import opened
 from lowwater.backends.spark.backend import SparkBackend
@@ -28,7 +27,7 @@ from lowwater.backends.spark.handover import ROWS
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.messages import PACKED
 from lowwater.backends.spark.session import PARTITIONS
-from lowwater.backends.spark.versions import arrow_schema, check
+from lowwater.backends.spark.versions import arrow_schema, check, spark_schema
 from lowwater.errors import LowwaterError
 from lowwater.plan.plan import Plan
 from lowwater.runtime.ingest import Ingest, Together
@@ -74,7 +73,7 @@ class ParquetFrame:
 
     def dataframe(self) -> SparkFrame:
         """The same rows by Spark's own scan."""
-        reader = self.spark.readStream.schema(from_arrow_schema(self.given or self.schema)).options(**self.options)
+        reader = self.spark.readStream.schema(spark_schema(self.given or self.schema)).options(**self.options)
         frame = SparkFrame(reader.parquet(self.path))
         return frame if self.given is None else frame.select(self.schema.names)
 

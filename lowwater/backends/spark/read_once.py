@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lowwater.backends.spark.handover import Run, by_number
 from lowwater.backends.spark.host import IngestRun
 from lowwater.backends.spark.quoting import quoted
+from lowwater.backends.spark.versions import spark_schema
 from lowwater.model.columns import KEEP
 from lowwater.operators.rowwise import RowFunction, mapped_where
 from lowwater.runtime.ingest import Ingest
@@ -82,7 +82,7 @@ class Apply:
 
     def __call__(self, df: DataFrame, carried: Sequence[str]) -> DataFrame:
         around = [*([KEEP] if KEEP in df.columns else []), *carried]
-        out = from_arrow_schema(self.schema)
+        out = spark_schema(self.schema)
         for name in around:
             out = out.add(df.schema[name])
         return by_number(df, ApplyRun(self.function, self.schema, carried), out)

@@ -18,10 +18,10 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from lowwater.backends.spark.messages import RESULT, SCHEMA, Packet, Pieces, batches, framed
+from lowwater.backends.spark.versions import spark_schema
 from lowwater.model.columns import whole
 from lowwater.plan.plan import Plan
 from lowwater.state.segments import unpack
@@ -51,7 +51,7 @@ class Typed:
     @property
     def output(self) -> StructType:
         """The columns of the last stage."""
-        return from_arrow_schema(self._arrow)
+        return spark_schema(self._arrow)
 
     def rows(self, output: DataFrame) -> DataFrame:
         """The results out of the output of the last stage."""

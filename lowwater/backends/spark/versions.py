@@ -1,6 +1,7 @@
 """Spark 4.0 to 4.3: all that lowwater does differently from version to version.
 
     to_arrow_schema    takes a time zone since 4.2; before, timestamps are in UTC without being asked
+    from_arrow_schema  takes a timestamp without a time zone for one with the session's, unless it is asked not to
     applyInArrow       takes a function of iterators since 4.1; before, one of whole tables. Before 4.2 it counts the
                        parameters, so that a method is none
     repartition        of the checkpoint of a stopped query, since 4.2; before, `rescale` is refused
@@ -77,6 +78,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """A schema of Spark in Arrow, timestamps in UTC."""
     zone: dict[str, Any] = {"timezone": "UTC"} if _TIMEZONE else {}
     return types.to_arrow_schema(schema, **zone)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """A schema of Arrow in Spark."""
+    return types.from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 def applied_by_shard(groups: GroupedData, run: ByShard, schema: str | StructType) -> DataFrame:
