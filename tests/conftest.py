@@ -87,6 +87,19 @@ def spark() -> Iterator[SparkSession]:
     opened.stop()
 
 
+@pytest.fixture(scope="module")
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Spark compiles its expressions as it does for users; other tests save the time of that."""
+    from tests.spark.small import COMPILED
+
+    before = {name: spark.conf.get(name) for name in COMPILED}
+    for name, value in COMPILED.items():
+        spark.conf.set(name, value)
+    yield
+    for name, old in before.items():
+        spark.conf.set(name, old or "")
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[str]:
     """The address of a broker of this process. Tests that need it say so where its jars are absent."""

@@ -2,7 +2,8 @@
 
 Spark's own daemon imports nothing, because a user's modules may start threads, which a fork does not copy. So each new
 worker spends about a second of processor time on pandas, Arrow, PySpark and lowwater, and the tests start hundreds of
-workers. None of these modules starts a thread when it is imported, with one thread for linear algebra.
+workers. With one thread for linear algebra, the only thread that these modules start is that of Arrow's allocator,
+which starts another one after a fork.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,23 +19,11 @@ import pytest
 from lowwater.errors import LowwaterError
 from lowwater.expressions import Expression
 from tests.spark.expression_cases import FAMILIES, listed
-from tests.spark.small import COMPILED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled(spark: SparkSession) -> Iterator[None]:
-    """Spark computes here as it does for users."""
-    before = {name: spark.conf.get(name) for name in COMPILED}
-    for name, value in COMPILED.items():
-        spark.conf.set(name, value)
-    yield
-    for name, old in before.items():
-        spark.conf.set(name, old)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 
 CLOSE = ("exp(", "ln(", "log(", "pow(", "power(")

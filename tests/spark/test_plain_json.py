@@ -23,7 +23,7 @@ from lowwater.backends.spark.message_values import reading_of
 from lowwater.backends.spark.plain_json import PlainJson, PlainReader
 from tests.soak import SOAKING
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 FIELDS = (
     "ts TIMESTAMP, key BIGINT, val DOUBLE, s STRING, b BOOLEAN, d DATE, n TIMESTAMP_NTZ, i INT, h SMALLINT, t TINYINT, "

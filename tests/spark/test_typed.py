@@ -15,7 +15,7 @@ import lowwater as lw
 from lowwater import generate
 from lowwater.backends.spark.typed import Typed
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 SIMPLE = {
     "bool": pa.array([True, False, None, True]),

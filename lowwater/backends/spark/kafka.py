@@ -39,10 +39,11 @@ from lowwater.relation import Relation
 
 SAMPLE = 1_000
 """Messages of a topic that its columns are inferred from."""
+_WAIT = "kafka.fetch.max.wait.ms"
 FETCHED = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.max.poll.records": "50000",
-    "kafka.fetch.max.wait.ms": "10",
+    _WAIT: "10",
 }
 """What a consumer asks for at once, unless the options say it: more than Kafka's 1 MB and 500 records, so that fewer
 requests are made. It takes at most so many bytes of each task.
@@ -103,6 +104,8 @@ class Topics:
         reader: Any = self.spark.readStream if streaming else self.spark.read
         try:
             given = {name.lower() for name in self.options}
+            if "kafka.fetch.min.bytes" in given:  # the broker is asked to wait for them
+                given.add(_WAIT)
             more = {name: value for name, value in FETCHED.items() if name not in given}
             found: DataFrame = reader.format("kafka").options(**more, **self.options).load()
             found.schema  # noqa: B018  looks the source up, which Spark Connect puts off

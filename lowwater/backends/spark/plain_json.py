@@ -146,6 +146,10 @@ class PlainReader:
 
     def read(self, values: pa.BinaryArray) -> tuple[pa.BooleanArray, pa.Table]:
         """Which values are plain, and the rows of these, in their order."""
+        if values.type != pa.binary():
+            values = values.cast(pa.binary())
+        if not len(values):
+            return pa.array([], pa.bool_()), self._plain.schema.empty_table()
         if not self._shapes:
             head = values[:_LEARNED_FROM]
             self._learn(head.filter(self._by_grammar(head)[0]))
@@ -169,7 +173,7 @@ class PlainReader:
     def _learn(self, plain: pa.BinaryArray) -> None:
         if len(plain) and len(self._shapes) < SHAPES:
             shape = JsonShape.of(plain[0].as_py(), self._plain.schema, dict(self._plain.grammar), _NUMBER)
-            self._shapes += [shape] if shape is not None else []
+            self._shapes += [shape] if shape is not None and shape not in self._shapes else []
 
     def _together(
         self, number: int, found: Sequence[tuple[npt.NDArray[np.int64], pa.Table]]

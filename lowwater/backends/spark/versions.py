@@ -1,7 +1,7 @@
 """Spark 4.0 to 4.3: all that lowwater does differently from version to version.
 
     to_arrow_schema    takes a time zone since 4.2; before, timestamps are in UTC without being asked
-    from_arrow_schema  takes a timestamp without a time zone for one with the session's, unless it is asked not to
+    from_arrow_schema  keeps timestamps without a time zone since 4.2; before, only if it is asked to
     applyInArrow       takes a function of iterators since 4.1; before, one of whole tables. Before 4.2 it counts the
                        parameters, so that a method is none
     repartition        of the checkpoint of a stopped query, since 4.2; before, `rescale` is refused
@@ -103,7 +103,8 @@ def of_tables(run: ByShard) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Ta
     """The same for whole tables."""
 
     def whole(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        return pa.Table.from_batches(run(key, iter(rows.to_batches())))
+        made = list(run(key, iter(rows.to_batches())))
+        return pa.Table.from_batches(made) if made else pa.table({})
 
     return whole
 
