@@ -48,8 +48,8 @@ FETCHED = {
 """What a consumer asks for at once, unless the options say it: more than Kafka's 1 MB and 500 records, so that fewer
 requests are made. It takes at most so many bytes of each task.
 
-At the end of a topic a consumer asks for more before it is told to, and the broker answers when there is something, or
-after `fetch.max.wait.ms`. Spark asks for the last offset of the partition behind each read, and that request has to
+At the end of a topic a consumer asks for more in advance, and the broker answers when there is something, or after
+`fetch.max.wait.ms`. Spark asks for the last offset of the partition behind each read, and that request has to
 wait for the answer: with Kafka's 500 ms each micro-batch that reaches the end takes half a second longer."""
 _OFFSETS = re.compile("(starting|ending)(offsets|timestamp)", re.IGNORECASE)
 _WHERE = ("subscribe", "assign", "subscribePattern")
